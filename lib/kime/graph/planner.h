@@ -1,0 +1,39 @@
+// The arena planner: an offset for each value of a graph, by its live range. Pure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kime/graph/graph.h"
+
+namespace kime {
+
+/// Where the values of a graph live in one block of memory, in bytes.
+struct ArenaPlan {
+  std::vector<std::size_t> offsets;  ///< One per value.
+  std::size_t bytes = 0;             ///< The size of the block.
+};
+
+/// A value's life: the ops [first, last] that touch it, both ends included.
+struct LiveRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+/// The live range of each value. The graph's outputs live to its end.
+[[nodiscard]] std::vector<LiveRange> live_ranges(const Graph& graph);
+
+/// How many tokens, sequences and markers a plan is made for.
+struct Extent {
+  std::size_t tokens = 0;
+  std::size_t seqs = 0;
+  std::size_t markers = 0;
+};
+
+/// How many rows a value of these rows has.
+[[nodiscard]] std::size_t row_count(Rows rows, const Extent& extent);
+
+/// Two values alive at the same op never overlap; every offset is a multiple of `alignment` (bytes, a power of two).
+[[nodiscard]] ArenaPlan plan_arena(const Graph& graph, const Extent& extent, std::size_t alignment = 64);
+
+}  // namespace kime

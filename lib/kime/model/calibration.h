@@ -1,0 +1,42 @@
+// Temperatures: how raw logits become probabilities.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kime {
+
+/// The types of question, by the numbers that records and batches carry.
+enum class QuestionType : std::uint8_t { choice = 0, score = 1, noul = 2 };
+
+/// The checkpoint's temperatures, each already a finite number clamped to [0.5, 5].
+struct Calibration {
+  std::array<double, 3> by_type = {1, 1, 1};
+  /// [type][option class], option classes 2, 3-5, 6-10, 11+; NaN where the table has no entry.
+  std::array<std::array<double, 4>, 3> by_options = {};
+
+  /// The temperature for a question of `options` options (fewer than 2 count as 2).
+  [[nodiscard]] double temperature(QuestionType type, std::size_t options) const;
+};
+
+/// softmax(logits / temperature) in float64, with this project's own exp and a fixed order of sums. out has logits.size() entries.
+void calibrated_softmax(std::span<const float> logits, double temperature, std::span<double> out);
+
+/// What `--emit answer` says about one record, from its calibrated probabilities (design, section 4).
+struct Answer {
+  double value = 0;       ///< choice: index of the best, first of equals; score: sum of i p_i; noul: p[1].
+  bool has_value = false; ///< choice, score and noul without options, and noul with one, have none.
+  double confidence = 0;         ///< Without options neither confidence means anything.
+  double answer_confidence = 0;  ///< The largest probability.
+};
+[[nodiscard]] Answer answer(QuestionType type, std::span<const double> probabilities);
+
+/// softmax(act)[0] in float64.
+[[nodiscard]] double act_probability(const std::array<float, 2>& act);
+
+}  // namespace kime
