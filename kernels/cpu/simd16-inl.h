@@ -167,6 +167,14 @@ HWY_INLINE float Sum16(F16 a) {
 HWY_INLINE float Max16(F16 a) {
   return Tree16(a, [](float x, float y) { return x > y ? x : y; });
 }
+// The largest lane, in whatever order is fastest: for lanes of which none is NaN, or where which of them it is does not matter. (The
+// order cannot show: among equals only zeros differ, in sign.)
+HWY_INLINE float MaxLanes16(F16 a) {
+  for (std::size_t i = 1; i < kParts; ++i) {
+    a.v[0] = hn::Max(a.v[0], a.v[i]);
+  }
+  return hn::GetLane(hn::MaxOfLanes(Tag(), a.v[0]));
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kime::kernels
