@@ -34,6 +34,10 @@ struct Extent {
 [[nodiscard]] std::size_t row_count(Rows rows, const Extent& extent);
 
 /// Two values alive at the same op never overlap; every offset is a multiple of `alignment` (bytes, a power of two).
+///
+/// First fit, largest value first ("greedy by size", Pisarchyk and Lee 2020, arXiv:2001.03288). A value of s bytes whose
+/// neighbours in time have n bytes together ends at 2 n + s at most: each gap below it is smaller than itself, hence smaller than the
+/// neighbour above the gap. So the arena never passes the largest 2 n + s, nor the sum of all values.
 [[nodiscard]] ArenaPlan plan_arena(const Graph& graph, const Extent& extent, std::size_t alignment = 64);
 
 }  // namespace kime

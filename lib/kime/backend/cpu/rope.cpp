@@ -1,0 +1,70 @@
+#include "kime/backend/cpu/rope.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kime/base/fixed_math.h"
+
+namespace kime::cpu {
+
+namespace {
+
+constexpr std::size_t kSmallest = 4096;  // positions: room for most sequences, so that small buckets share one table
+
+}  // namespace
+
+RopeTable::RopeTable(float theta, std::size_t head_width, std::size_t capacity, Pages memory)
+    : theta_(theta), half_(head_width / 2), capacity_(capacity), memory_(std::move(memory)) {
+  for (std::size_t i = 0; i < half_; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_width);
+    const auto power = static_cast<float>(fixed::pow(static_cast<double>(theta), static_cast<double>(exponent)));
+    inverse_.push_back(1.0F / power);
+  }
+}
+
+Result<std::unique_ptr<RopeTable>> RopeTable::make(float theta, std::size_t head_width, std::size_t capacity) {
+  auto memory = Pages::make(capacity * head_width * sizeof(float));
+  if (!memory) {
+    return std::move(memory).error();
+  }
+  return std::unique_ptr<RopeTable>(new RopeTable(theta, head_width, capacity, *std::move(memory)));
+}
+
+void RopeTable::fill(std::size_t positions) {
+  if (filled_.load(std::memory_order_acquire) >= positions) {
+    return;
+  }
+  const std::lock_guard lock(filling_);
+  float* cosine = memory_.floats().data();
+  float* sine = cosine + capacity_ * half_;
+  for (std::size_t position = filled_.load(std::memory_order_relaxed); position < positions; ++position) {
+    for (std::size_t i = 0; i < half_; ++i) {
+      const float angle = static_cast<float>(position) * inverse_[i];
+      const auto [sin, cos] = fixed::sincos(static_cast<double>(angle));
+      cosine[position * half_ + i] = static_cast<float>(cos);
+      sine[position * half_ + i] = static_cast<float>(sin);
+    }
+  }
+  filled_.store(std::max(positions, filled_.load(std::memory_order_relaxed)), std::memory_order_release);
+}
+
+Result<std::shared_ptr<RopeTable>> RopeTables::get(float theta, std::size_t head_width, std::size_t positions) {
+  const std::lock_guard lock(mutex_);
+  auto found = std::ranges::find_if(tables_, [&](const auto& table) { return table->is_for(theta, head_width); });
+  if (found != tables_.end() && (*found)->capacity() >= positions) {
+    return *found;
+  }
+  auto made = RopeTable::make(theta, head_width, std::bit_ceil(std::max(positions, kSmallest)));
+  if (!made) {
+    return std::move(made).error();
+  }
+  std::shared_ptr<RopeTable> table = *std::move(made);
+  if (found == tables_.end()) {
+    tables_.push_back(table);
+  } else {
+    *found = table;
+  }
+  return table;
+}
+
+}  // namespace kime::cpu

@@ -1,0 +1,231 @@
+#include "kime/backend/cpu/weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+namespace kime::cpu {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kTablePiece = std::size_t{1} << 20;  // bytes of a table that are read at a time
+
+static_assert(static_cast<int>(kernels::Element::f32) == static_cast<int>(DType::f32));
+static_assert(static_cast<int>(kernels::Element::f16) == static_cast<int>(DType::f16));
+static_assert(static_cast<int>(kernels::Element::bf16) == static_cast<int>(DType::bf16));
+
+std::size_t elements(const Weight& weight) {
+  return std::accumulate(weight.shape.begin(), weight.shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+// Gives each weight its place, op by op, so that what is used together lies together.
+class LayoutMaker {
+ public:
+  LayoutMaker(const Graph& graph, const TensorSource& tensors) : graph_(graph), tensors_(tensors) {
+    layout_.tables.assign(graph.weights.size(), WeightLayout::kNone);
+    layout_.vectors.assign(graph.weights.size(), WeightLayout::kNone);
+  }
+
+  WeightLayout make() && {
+    for (const Op& op : graph_.ops) {
+      std::visit(*this, op);
+    }
+    return std::move(layout_);
+  }
+
+  void operator()(const Embed& op) {
+    if (layout_.tables[op.table] == WeightLayout::kNone) {
+      layout_.tables[op.table] = take(elements(graph_.weights[op.table]) * size_of(tensors_.dtype(op.table)));
+    }
+  }
+  void operator()(const LayerNorm& op) {
+    vector(op.weight);
+    if (op.bias) {
+      vector(*op.bias);
+    }
+  }
+  void operator()(const Gemm& op) {
+    if (op.bias) {
+      vector(*op.bias);
+    }
+    if (std::ranges::any_of(layout_.packed, [&](const PackedRows& rows) { return rows.serves(op); })) {
+      return;
+    }
+    PackedRows rows{op.weight, op.first, op.count, op.activation == Activation::geglu, op.count, graph_.values[op.in].width, 0};
+    if (rows.geglu) {
+      rows.n = kernels::panels(op.count) * kernels::kPanel;
+    }
+    rows.offset = take(kernels::packed_floats(rows.n, rows.k) * sizeof(float));
+    layout_.packed.push_back(rows);
+  }
+  void operator()(const AddType& op) { vector(op.table); }
+  template <class Other>
+  void operator()(const Other& /*op*/) {}  // has no weights
+
+ private:
+  std::size_t take(std::size_t bytes) {
+    const std::size_t offset = layout_.bytes;
+    layout_.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+  void vector(WeightId weight) {
+    if (layout_.vectors[weight] == WeightLayout::kNone) {
+      layout_.vectors[weight] = take(elements(graph_.weights[weight]) * sizeof(float));
+    }
+  }
+
+  const Graph& graph_;
+  const TensorSource& tensors_;
+  WeightLayout layout_;
+};
+
+// One worker's share of the loading: a panel of packed columns, some bytes of a table, or a vector.
+struct Piece {
+  enum class Kind { panel, table, vector } kind;
+  std::size_t index;  ///< Of WeightLayout::packed, or a weight.
+  std::size_t first;  ///< The panel, or the first byte.
+};
+
+class Loader {
+ public:
+  Loader(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& kernels, std::byte* memory)
+      : tensors_(tensors), graph_(graph), layout_(layout), kernels_(kernels), memory_(memory) {
+    for (std::size_t weight = 0; weight < graph.weights.size(); ++weight) {
+      if (layout.tables[weight] != WeightLayout::kNone) {
+        for (std::size_t byte = 0; byte < bytes_of(weight); byte += kTablePiece) {
+          pieces_.push_back({Piece::Kind::table, weight, byte});
+        }
+      }
+      if (layout.vectors[weight] != WeightLayout::kNone) {
+        pieces_.push_back({Piece::Kind::vector, weight, 0});
+        staging_bytes_ = std::max(staging_bytes_, bytes_of(weight));
+      }
+    }
+    for (std::size_t i = 0; i < layout.packed.size(); ++i) {
+      const PackedRows& rows = layout.packed[i];
+      for (std::size_t panel = 0; panel < kernels::panels(rows.n); ++panel) {
+        pieces_.push_back({Piece::Kind::panel, i, panel});
+      }
+      staging_bytes_ = std::max(staging_bytes_, kernels::kPanel * rows.k * size_of(tensors.dtype(rows.weight)));
+    }
+    staging_bytes_ = (staging_bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  Status load(const Crew& crew, std::size_t threads) {
+    auto staging = Pages::make(staging_bytes_ * threads);
+    if (!staging) {
+      return std::move(staging).error();
+    }
+    crew.parallel(threads, pieces_.size(), [&](std::size_t piece, std::size_t worker) {
+      if (!failed_.load(std::memory_order_relaxed)) {
+        keep(load(pieces_[piece], staging->data() + worker * staging_bytes_));
+      }
+    });
+    return error_ ? Status(*std::move(error_)) : Status();
+  }
+
+ private:
+  [[nodiscard]] std::size_t bytes_of(std::size_t weight) const {
+    return elements(graph_.weights[weight]) * size_of(tensors_.dtype(weight));
+  }
+
+  void keep(Status status) {
+    if (!status) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) {
+        error_ = std::move(status).error();
+      }
+      failed_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  Status load(const Piece& piece, std::byte* staging) {
+    switch (piece.kind) {
+      case Piece::Kind::table: {
+        const std::size_t size = std::min(kTablePiece, bytes_of(piece.index) - piece.first);
+        return tensors_.read(piece.index, piece.first, {memory_ + layout_.tables[piece.index] + piece.first, size});
+      }
+      case Piece::Kind::vector:
+        return load_vector(piece.index, staging);
+      case Piece::Kind::panel:
+        break;
+    }
+    const PackedRows& rows = layout_.packed[piece.index];
+    if (!rows.geglu) {
+      const std::size_t column = piece.first * kernels::kPanel;
+      return load_columns(rows, rows.first + column, std::min(kernels::kPanel, rows.count - column), column, staging);
+    }
+    const std::size_t half = rows.count / 2;
+    const std::size_t from = piece.first * kernels::kGegluHalf;
+    const std::size_t count = std::min(kernels::kGegluHalf, half - from);
+    const std::size_t column = piece.first * kernels::kPanel;
+    if (auto loaded = load_columns(rows, rows.first + from, count, column, staging); !loaded) {
+      return loaded;
+    }
+    return load_columns(rows, rows.first + half + from, count, column + kernels::kGegluHalf, staging);
+  }
+
+  // Rows [row, row + count) of the weight become packed columns from `column` on.
+  Status load_columns(const PackedRows& rows, std::size_t row, std::size_t count, std::size_t column, std::byte* staging) {
+    const DType dtype = tensors_.dtype(rows.weight);
+    const std::size_t row_bytes = rows.k * size_of(dtype);
+    if (auto read = tensors_.read(rows.weight, row * row_bytes, {staging, count * row_bytes}); !read) {
+      return read;
+    }
+    auto* packed = reinterpret_cast<float*>(memory_ + rows.offset);
+    kernels_.pack(staging, static_cast<kernels::Element>(dtype), count, rows.k, packed, rows.n, column);
+    return {};
+  }
+
+  Status load_vector(std::size_t weight, std::byte* staging) {
+    if (auto read = tensors_.read(weight, 0, {staging, bytes_of(weight)}); !read) {
+      return read;
+    }
+    constexpr std::uint32_t kRow = 0;  // a table of one row, converted
+    const std::size_t width = elements(graph_.weights[weight]);
+    auto* out = reinterpret_cast<float*>(memory_ + layout_.vectors[weight]);
+    kernels_.embed(staging, static_cast<kernels::Element>(tensors_.dtype(weight)), &kRow, 1, width, out, width);
+    return {};
+  }
+
+  const TensorSource& tensors_;
+  const Graph& graph_;
+  const WeightLayout& layout_;
+  const kernels::Table& kernels_;
+  std::byte* memory_;
+  std::vector<Piece> pieces_;
+  std::size_t staging_bytes_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<Weights> Weights::load(const TensorSource& tensors, const Graph& graph, const kernels::Table& table, const Crew& crew,
+                              std::size_t threads) {
+  Weights weights;
+  weights.layout_ = LayoutMaker(graph, tensors).make();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    weights.elements_.push_back(static_cast<kernels::Element>(tensors.dtype(i)));
+  }
+  auto memory = Pages::make(weights.layout_.bytes);
+  if (!memory) {
+    return std::move(memory).error();
+  }
+  weights.memory_ = *std::move(memory);
+  if (auto loaded = Loader(tensors, graph, weights.layout_, table, weights.memory_.data()).load(crew, threads); !loaded) {
+    return std::move(loaded).error();
+  }
+  return weights;
+}
+
+const PackedRows& Weights::packed(const Gemm& gemm) const {
+  return *std::ranges::find_if(layout_.packed, [&](const PackedRows& rows) { return rows.serves(gemm); });
+}
+
+}  // namespace kime::cpu
