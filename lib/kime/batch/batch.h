@@ -49,7 +49,7 @@ class BatchBuffer {
 
 /// What a batch produces. Reused; once it has grown it does not allocate.
 struct Outputs {
-  std::vector<float> logits;             ///< One per marker, in batch order.
+  std::vector<float> logits;              ///< One per marker, in batch order.
   std::vector<std::array<float, 2>> act;  ///< One pair per sequence.
 };
 

@@ -41,6 +41,7 @@ class BucketTable {
   struct Stage {
     std::string name;
     std::vector<Bucket> buckets;
+    std::vector<std::size_t> lines;  ///< Where each stands in its file, for errors.
   };
   std::vector<Stage> stages_;
 };

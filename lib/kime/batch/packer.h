@@ -25,17 +25,33 @@ struct CostModel {
   double spill = 0.1;
 };
 
-/// A partition of a window: batch b is the records order[ends[b - 1]] .. order[ends[b] - 1]. Reused; once grown it does not allocate.
+/// The cheapest way to cut one order of a window.
+struct PackingCuts {
+  std::vector<double> cost;         ///< [i]: of the first i records at their best.
+  std::vector<std::uint32_t> from;  ///< [i]: where the last batch of those begins.
+};
+
+/// A partition of a window: batch b is the records order[ends[b - 1]] .. order[ends[b] - 1], the first one from 0. Reused; once grown
+/// it does not allocate.
 struct Packing {
   std::vector<std::uint32_t> order;
   std::vector<std::uint32_t> ends;
   std::size_t tokens = 0;   ///< Real tokens in all batches.
   std::size_t padding = 0;  ///< What the buckets hold beyond them.
+
+  // Scratch of pack(), kept so that it allocates nothing.
+  std::vector<std::uint32_t> by_length;
+  PackingCuts as_they_come;
+  PackingCuts sorted;
 };
 
-/// Packs a window for at least `ways` batches where that costs nothing overall (so that `ways` streams all have work), grouping like
-/// lengths and cutting where the cost model says that another batch is cheaper. Every record must fit some bucket by itself.
-/// The same window gives the same packing.
+/// Packs a window: of all ways to cut it, as it comes and sorted by length, the cheapest by the cost model; of equally cheap ones that
+/// with the most even batches. Without padding, like lengths gain nothing, and the order of arrival is kept where it costs no more: the
+/// first records are then the first to be done. A window that would make fewer than `ways` batches is cut finer, so that `ways` streams
+/// all have work, as long as a batch's fixed cost stays under an eighth of its tokens.
+///
+/// Every record must fit some bucket by itself; one that does not gets a batch of its own. The same window gives the same packing.
+/// Takes records times the most records that a bucket holds steps.
 void pack(std::span<const RecordSize> window, std::span<const Bucket> buckets, const CostModel& cost, std::size_t ways, Packing& out);
 
 }  // namespace kime

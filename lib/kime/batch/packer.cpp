@@ -1,0 +1,110 @@
+#include "kime/batch/packer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace kime {
+namespace {
+
+/// A batch should have this many times its fixed cost in tokens before a window is cut finer than it must be.
+constexpr double kWorthSplitting = 8;
+/// What a full batch pays for being uneven, as a share of the fixed cost: decides between equally cheap packings, never between others.
+constexpr double kUnevenness = 1e-6;
+
+/// The cheapest cuts of `window` taken in `order`. A batch that grows can only move on to a later bucket, so one scan over the table
+/// serves all the batches that end at one record.
+void cut(std::span<const RecordSize> window, std::span<const std::uint32_t> order, std::span<const Bucket> buckets, const CostModel& cost,
+         PackingCuts& out) {
+  const std::size_t count = order.size();
+  out.cost.assign(count + 1, std::numeric_limits<double>::infinity());
+  out.from.assign(count + 1, 0);
+  out.cost[0] = 0;
+  const auto target = static_cast<double>(cost.target);
+  const double uneven = kUnevenness * cost.fixed / (target * target);
+  for (std::size_t end = 1; end <= count; ++end) {
+    std::size_t tokens = 0;
+    std::size_t markers = 0;
+    auto bucket = buckets.begin();
+    for (std::size_t begin = end; begin-- > 0;) {
+      const RecordSize& record = window[order[begin]];
+      tokens += record.tokens;
+      markers += record.markers;
+      while (bucket != buckets.end() && !bucket->holds(tokens, end - begin, markers)) {
+        ++bucket;
+      }
+      const bool fits = bucket != buckets.end();
+      if (!fits && end - begin > 1) {
+        break;
+      }
+      const auto real = static_cast<double>(tokens);
+      const double paid = cost.padded && fits ? static_cast<double>(bucket->tokens) : real;
+      const double total = out.cost[begin] + cost.fixed + paid + cost.spill * std::max(0.0, paid - target) + uneven * real * real;
+      if (total < out.cost[end]) {
+        out.cost[end] = total;
+        out.from[end] = static_cast<std::uint32_t>(begin);
+      }
+    }
+  }
+}
+
+/// The model under which a window of `tokens` is cut for `ways` streams: a smaller target where there is little, which then weighs
+/// more than a batch, so that two are not merged again.
+CostModel for_ways(CostModel cost, std::size_t tokens, std::size_t ways) {
+  const double fixed = std::max(cost.fixed, 1.0);
+  const auto total = static_cast<double>(tokens);
+  const double batches =
+      std::clamp(std::floor(total / (kWorthSplitting * fixed)), 1.0, static_cast<double>(std::max<std::size_t>(ways, 1)));
+  const double share = std::ceil(total / batches);
+  if (batches > 1 && share < static_cast<double>(cost.target)) {
+    cost.target = static_cast<std::size_t>(share);
+    cost.spill = std::max(cost.spill, 2 * fixed / share);
+  }
+  cost.target = std::max<std::size_t>(cost.target, 1);
+  return cost;
+}
+
+}  // namespace
+
+void pack(std::span<const RecordSize> window, std::span<const Bucket> buckets, const CostModel& cost, std::size_t ways, Packing& out) {
+  const std::size_t count = window.size();
+  out.tokens = 0;
+  for (const RecordSize& record : window) {
+    out.tokens += record.tokens;
+  }
+  const CostModel model = for_ways(cost, out.tokens, ways);
+
+  out.order.resize(count);
+  std::iota(out.order.begin(), out.order.end(), 0U);
+  out.by_length = out.order;
+  std::sort(out.by_length.begin(), out.by_length.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return window[a].tokens != window[b].tokens ? window[a].tokens < window[b].tokens : a < b;
+  });
+  cut(window, out.order, buckets, model, out.as_they_come);
+  cut(window, out.by_length, buckets, model, out.sorted);
+  const double gain = out.as_they_come.cost[count] - out.sorted.cost[count];
+  const bool sort = cost.padded ? gain >= 0 : gain > cost.fixed * kUnevenness * static_cast<double>(count);
+  if (sort) {
+    std::swap(out.order, out.by_length);
+  }
+  const PackingCuts& cuts = sort ? out.sorted : out.as_they_come;
+
+  out.ends.clear();
+  out.padding = 0;
+  for (std::size_t end = count; end > 0; end = cuts.from[end]) {
+    out.ends.push_back(static_cast<std::uint32_t>(end));
+    std::size_t tokens = 0;
+    std::size_t markers = 0;
+    for (std::size_t i = cuts.from[end]; i < end; ++i) {
+      tokens += window[out.order[i]].tokens;
+      markers += window[out.order[i]].markers;
+    }
+    if (const Bucket* bucket = find_bucket(buckets, tokens, end - cuts.from[end], markers)) {
+      out.padding += bucket->tokens - tokens;
+    }
+  }
+  std::reverse(out.ends.begin(), out.ends.end());
+}
+
+}  // namespace kime
