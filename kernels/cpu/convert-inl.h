@@ -1,6 +1,6 @@
 // Weights of any element type as float32, exactly: LoadF32, LoadF16 and LoadBF16 give elements [i, i + 16) of `source` (any alignment),
 // the ...N forms only the first n of them and +0 in the other lanes, touching nothing past them. LoadElement and LoadElementN choose by
-// the type. Infinities, subnormals and the sign of zero are kept; a NaN stays a NaN, its payload is not promised.
+// the type. Infinities, subnormals, the sign of zero and a NaN's payload are kept.
 #if defined(KIME_KERNELS_CPU_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KIME_KERNELS_CPU_CONVERT_INL_H_
 #undef KIME_KERNELS_CPU_CONVERT_INL_H_
@@ -19,7 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
 namespace HWY_NAMESPACE {
 
-using IntTag = hn::RebindToUnsigned<Tag>;
+using WordTag = hn::RebindToUnsigned<Tag>;
+using SignedTag = hn::RebindToSigned<Tag>;
 using HalfWordTag = hn::Rebind<std::uint16_t, Tag>;
 
 // Sixteen 16-bit words from memory, each widened to 32 bits and turned into a float by `f`.
@@ -29,7 +30,7 @@ HWY_INLINE F16 LoadWords16(const std::uint8_t* p, F f) {
   std::memcpy(words, p, sizeof(words));
   F16 r;
   for (std::size_t i = 0; i < kParts; ++i) {
-    r.v[i] = f(hn::PromoteTo(IntTag(), hn::Load(HalfWordTag(), words + i * kLanes)));
+    r.v[i] = f(hn::PromoteTo(WordTag(), hn::Load(HalfWordTag(), words + i * kLanes)));
   }
   return r;
 }
@@ -45,18 +46,24 @@ HWY_INLINE F16 LoadBF16(const void* source, std::size_t i) {
                      [](auto w) HWY_ATTR { return hn::BitCast(Tag(), hn::ShiftLeft<16>(w)); });
 }
 
-// A half's exponent and mantissa, read as a float32 of the same layout, are its value times 2^-112, subnormals too, so one exact
-// multiplication does it. Infinity and NaN (exponent all ones) get the float32's all ones.
+// By integers, so that the FP control word and the instruction set have no say. A half's exponent and mantissa moved to where a float32
+// has them lack 112 in the exponent; for infinity and NaN twice that. A subnormal half becomes 2^-14 plus its value, then loses the 2^-14
+// in an exact subtraction, which gives +0 for zero.
 HWY_INLINE F16 LoadF16(const void* source, std::size_t i) {
-  return LoadWords16(static_cast<const std::uint8_t*>(source) + i * 2, [](auto w) HWY_ATTR {
-    const IntTag di;
+  return LoadWords16(static_cast<const std::uint8_t*>(source) + i * 2, [](auto word) HWY_ATTR {
+    const SignedTag di;
     const Tag d;
-    const auto sign = hn::ShiftLeft<16>(hn::And(w, hn::Set(di, 0x8000U)));
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(w, hn::Set(di, 0x7FFFU)));
-    const auto special = hn::Gt(hn::BitCast(d, magnitude), hn::BitCast(d, hn::Set(di, 0x0F7FFFFFU)));
-    const auto scaled = hn::Mul(hn::BitCast(d, magnitude), hn::BitCast(d, hn::Set(di, 0x77800000U)));
-    const auto ones = hn::BitCast(d, hn::Or(magnitude, hn::Set(di, 0x7F800000U)));
-    return hn::Or(hn::IfThenElse(special, ones, scaled), hn::BitCast(d, sign));
+    const auto w = hn::BitCast(di, word);
+    const auto sign = hn::ShiftLeft<16>(hn::And(w, hn::Set(di, 0x8000)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(w, hn::Set(di, 0x7FFF)));
+    const auto rebias = hn::Set(di, 112 << 23);
+    const auto normal = hn::Add(magnitude, rebias);
+    const auto special = hn::Add(normal, rebias);
+    const auto smallest = hn::Set(di, 113 << 23);
+    const auto subnormal = hn::BitCast(di, hn::Sub(hn::BitCast(d, hn::Add(magnitude, smallest)), hn::BitCast(d, smallest)));
+    const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, 1 << 23)), subnormal, normal);
+    const auto value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, (31 << 23) - 1)), special, finite);
+    return hn::BitCast(d, hn::Or(value, sign));
   });
 }
 

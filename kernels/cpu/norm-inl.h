@@ -14,33 +14,37 @@ HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
 namespace HWY_NAMESPACE {
 
-// Lanes [0, n) of a, +0 in the rest.
-HWY_INLINE F16 Keep16(F16 a, std::size_t n) {
-  HWY_ALIGN float t[16];
-  Store16(a, t);
-  return LoadN16(t, n);
-}
-
-// One row, in these steps, each lane its own chain over the blocks of 16 columns, columns past the width counting as +0:
-//   1. sum[l] = ((x[l] + x[l + 16]) + x[l + 32]) + ...;  mean = Sum16(sum) / width
-//   2. d = x - mean;  square[l] = fma(d, d, square[l]);  variance = Sum16(square) / width
+// One row, in these steps; a lane's chain runs over the blocks of 16 columns and starts at +0:
+//   1. sum[l] = ((0 + x[l]) + x[l + 16]) + ...;  mean = Sum16(sum) / width
+//   2. d = x - mean;  square[l] = fma(d, d, square[l]) from 0;  variance = Sum16(square) / width
 //   3. scale = 1 / sqrt(variance + eps)
-//   4. out = (x - mean) * scale * weight, or fma((x - mean) * scale, weight, bias)
-// A chain starts at +0, so a sum is never -0 and the missing columns' +0 changes nothing.
+//   4. out = ((x - mean) * scale) * weight, or with a bias fma((x - mean) * scale, weight, bias)
+// In the last block the columns past the width add +0, which changes no lane: one that starts at +0 is never -0.
 inline void LayerNormRow(const float* in, std::size_t width, const float* weight, const float* bias, float eps, float* out) {
   const float count = static_cast<float>(width);
+  const std::size_t whole = width / 16 * 16;
+  const std::size_t tail = width - whole;
   F16 sum = Zero16();
-  for (std::size_t i = 0; i < width; i += 16) {
-    sum = Add(sum, LoadN16(in + i, width - i));
+  for (std::size_t i = 0; i < whole; i += 16) {
+    sum = Add(sum, Load16(in + i));
+  }
+  if (tail != 0) {
+    sum = Add(sum, LoadN16(in + whole, tail));
   }
   const F16 mean = Set16(Sum16(sum) / count);
+
   F16 square = Zero16();
-  for (std::size_t i = 0; i < width; i += 16) {
-    const F16 d = Keep16(Sub(LoadN16(in + i, width - i), mean), width - i);
+  for (std::size_t i = 0; i < whole; i += 16) {
+    const F16 d = Sub(Load16(in + i), mean);
+    square = MulAdd(d, d, square);
+  }
+  if (tail != 0) {
+    const F16 d = Select(First16(tail), Sub(LoadN16(in + whole, tail), mean), Zero16());
     square = MulAdd(d, d, square);
   }
   const F16 variance = Set16(Sum16(square) / count);
   const F16 scale = Div(Set16(1.0F), Sqrt(Add(variance, Set16(eps))));
+
   for (std::size_t i = 0; i < width; i += 16) {
     const std::size_t n = width - i;
     const F16 normal = Mul(Sub(LoadN16(in + i, n), mean), scale);

@@ -73,7 +73,9 @@ HWY_INLINE F16 Set16(float x) {
   }
   return r;
 }
-HWY_INLINE F16 Zero16() { return Set16(0.0F); }
+HWY_INLINE F16 Zero16() {
+  return Set16(0.0F);
+}
 HWY_INLINE F16 Load16(const float* p) {
   F16 r;
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -146,6 +148,16 @@ HWY_INLINE F16 Select(const M16& m, F16 yes, const F16& no) {
     yes.v[i] = hn::IfThenElse(m.m[i], yes.v[i], no.v[i]);
   }
   return yes;
+}
+
+// Lanes [0, n): what of a tail is there.
+HWY_INLINE M16 First16(std::size_t n) {
+  n = n < 16 ? n : 16;
+  M16 r;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    r.m[i] = hn::FirstN(Tag(), n > i * kLanes ? n - i * kLanes : 0);
+  }
+  return r;
 }
 
 // The one reduction tree: lanes i and i + 8, then i + 4, i + 2, i + 1. Done in scalars, since the order must not depend on the target;
