@@ -16,10 +16,10 @@
 
 #include <cstddef>
 
-#include "kernels/cpu/gemm-inl.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/simd16-inl.h"
+#include "kernels/cpu/tile-inl.h"
 #include "kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();

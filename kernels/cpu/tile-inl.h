@@ -1,0 +1,152 @@
+// The register tile that matrix products and attention share.
+#if defined(KIME_KERNELS_CPU_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KIME_KERNELS_CPU_TILE_INL_H_
+#undef KIME_KERNELS_CPU_TILE_INL_H_
+#else
+#define KIME_KERNELS_CPU_TILE_INL_H_
+#endif
+
+#include <cstddef>
+
+#include "kernels/cpu/simd16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kime::kernels {
+namespace HWY_NAMESPACE {
+
+// kTileRows rows by kTileVecs * 16 columns. 24 of AVX-512's 32 registers hold it, 12 of AVX2's 16, 24 of NEON's 32; the rest hold a row
+// of b and one broadcast element of a.
+inline constexpr std::size_t kTileRows = 6;
+inline constexpr std::size_t kTileVecs = kParts == 1 ? 4 : 1;
+
+struct TileArgs {
+  const float* a;
+  std::size_t lda;
+  const float* b;  // [k][ldb]
+  std::size_t ldb;
+  std::size_t k;
+  float* t;  // [rows][ldt]
+  std::size_t ldt;
+  bool resume;  // Go on from what t holds; else from +0.
+  // Cache lines to ask for on the way, from here on: what the tiles after this one will read. At most k / kAskEvery.
+  const char* ahead = nullptr;
+  std::size_t lines = 0;
+};
+
+// One request every so many steps of k. Many at once would fill the core's miss buffers, and the tile's own loads would wait for memory.
+inline constexpr std::size_t kAskEvery = 2;
+
+template <std::size_t kRows, std::size_t kVecs>
+struct Sums {
+  F16 at[kRows][kVecs];
+};
+
+// One step of every chain.
+template <std::size_t kRows, std::size_t kVecs>
+HWY_INLINE void Step(Sums<kRows, kVecs>& sums, const float* a, std::size_t lda, const float* b) {
+  F16 row[kVecs];
+#pragma GCC unroll 8
+  for (std::size_t v = 0; v < kVecs; ++v) {
+    row[v] = Load16(b + v * 16);
+  }
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const F16 x = Set16(a[r * lda]);
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kVecs; ++v) {
+      sums.at[r][v] = MulAdd(x, row[v], sums.at[r][v]);
+    }
+  }
+}
+
+// t = a b, or t += a b: every element one FMA chain over k in order. Stopping it in t (float32, so nothing is rounded) and going on later
+// gives the same bits, which is why callers may block k and rows as the caches like. Two plain loops, with requests and without: a
+// condition or a loop inside would cost registers, and compilers then spill sums.
+template <std::size_t kRows, std::size_t kVecs>
+HWY_NOINLINE void Tile(const TileArgs& args) {
+  Sums<kRows, kVecs> sums;
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kVecs; ++v) {
+      sums.at[r][v] = args.resume ? Load16(args.t + r * args.ldt + v * 16) : Zero16();
+    }
+  }
+  const float* a = args.a;
+  const float* b = args.b;
+  const char* ahead = args.ahead;
+  const std::size_t lda = args.lda;
+  const std::size_t ldb = args.ldb;
+  std::size_t k = 0;
+  for (; k < args.lines * kAskEvery; k += kAskEvery) {
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += 64;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kAskEvery; ++i) {
+      Step(sums, a++, lda, b);
+      b += ldb;
+    }
+  }
+  for (; k < args.k; ++k) {
+    Step(sums, a++, lda, b);
+    b += ldb;
+  }
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kVecs; ++v) {
+      Store16(sums.at[r][v], args.t + r * args.ldt + v * 16);
+    }
+  }
+}
+
+template <std::size_t kVecs>
+HWY_INLINE void TileOfRows(std::size_t rows, const TileArgs& args) {
+  static_assert(kTileRows == 6);
+  switch (rows) {
+    case 1:
+      return Tile<1, kVecs>(args);
+    case 2:
+      return Tile<2, kVecs>(args);
+    case 3:
+      return Tile<3, kVecs>(args);
+    case 4:
+      return Tile<4, kVecs>(args);
+    case 5:
+      return Tile<5, kVecs>(args);
+    default:
+      return Tile<6, kVecs>(args);
+  }
+}
+
+// Tiles that a width of `vecs` times 16 columns takes, and those tiles. Each asks for `lines` lines.
+HWY_INLINE std::size_t TilesAcross(std::size_t vecs) {
+  return (vecs + kTileVecs - 1) / kTileVecs;
+}
+
+HWY_INLINE void WideTile(std::size_t rows, std::size_t vecs, TileArgs args) {
+  for (; vecs >= kTileVecs; vecs -= kTileVecs) {
+    TileOfRows<kTileVecs>(rows, args);
+    args.b += kTileVecs * 16;
+    args.t += kTileVecs * 16;
+    args.ahead += args.lines * 64;
+  }
+  if constexpr (kTileVecs == 4) {
+    switch (vecs) {
+      case 1:
+        return TileOfRows<1>(rows, args);
+      case 2:
+        return TileOfRows<2>(rows, args);
+      case 3:
+        return TileOfRows<3>(rows, args);
+      default:
+        return;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kime::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // KIME_KERNELS_CPU_TILE_INL_H_
