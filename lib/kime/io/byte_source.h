@@ -1,0 +1,54 @@
+// The bytes of a file, unpacked where it is gzip or zstd.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kime/base/error.h"
+
+namespace kime {
+
+/// An open input. The kind of compression is told by its first bytes, not by its name, and not before the first read, so that opening
+/// never waits for a pipe.
+class ByteSource {
+ public:
+  enum class Got {
+    bytes,    ///< At least one.
+    end,      ///< The input has ended.
+    waiting,  ///< There is nothing yet (only where the read may not wait).
+    stopped,  ///< The wake descriptor became readable first; nothing is lost, and the next read goes on.
+  };
+  struct Read {
+    Got got = Got::end;
+    std::size_t count = 0;
+  };
+
+  /// Opens `path`, "-" being standard input. `wake_fd`, where it is not negative, makes a blocked read return once it is readable;
+  /// it is not read from and not owned.
+  /// Errors: `input`, naming the file: missing, not readable, a directory.
+  static Result<ByteSource> open(const std::string& path, int wake_fd);
+
+  ByteSource(ByteSource&& other) noexcept;
+  ByteSource& operator=(ByteSource&& other) noexcept;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  ~ByteSource();
+
+  /// Reads what there is into `out`, which is not empty; where there is nothing yet it waits if it `may_wait`.
+  /// Errors: `input`, naming the file and saying how far it could be read: the file failed, is truncated, or is damaged.
+  Result<Read> read(std::span<char> out, bool may_wait);
+
+  /// The name in messages: the path, or "standard input".
+  [[nodiscard]] std::string_view name() const;
+
+ private:
+  struct State;
+  explicit ByteSource(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kime

@@ -1,0 +1,73 @@
+// The lines of an input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kime/base/error.h"
+#include "kime/io/byte_source.h"
+
+namespace kime {
+
+/// One line that is not blank, without its line end.
+struct Line {
+  std::string_view text;     ///< Empty where it is too long.
+  std::uint64_t number = 0;  ///< From 1, blank lines counted.
+  bool too_long = false;     ///< It is longer than the limit; nothing of it is kept.
+};
+
+/// Reads lines that end in \n or \r\n, the last one also without; lines of white space are counted and left out, a byte-order mark at the
+/// start is skipped. Holds the longest line so far at most, and never more than the limit and one block. For one thread.
+class LineReader {
+ public:
+  enum class Next {
+    line,
+    end,
+    stopped,  ///< The wake descriptor became readable while nothing was buffered; calling again goes on.
+  };
+
+  /// Opens `path`, "-" being standard input; see ByteSource::open. Reads nothing yet.
+  static Result<LineReader> open(const std::string& path, std::size_t max_line, int wake_fd = -1);
+
+  /// The next line. Its text is valid until the next call of next or ready. Lines that are buffered are given although the wake
+  /// descriptor is readable.
+  /// Errors: `input`: the file failed in the middle, is truncated or damaged. The whole lines before that have been given.
+  Result<Next> next(Line& line);
+
+  /// Whether next() would return at once; false means that it would wait for the input.
+  bool ready();
+
+  [[nodiscard]] std::string_view name() const { return source_.name(); }
+
+ private:
+  struct Free {
+    void operator()(char* block) const { std::free(block); }
+  };
+
+  LineReader(ByteSource source, std::size_t max_line) : source_(std::move(source)), max_line_(max_line) {}
+  bool take(Line& line);
+  void finish(std::string_view text, Line& line);
+  ByteSource::Got fill(bool may_wait);
+  bool make_room();
+  bool resize(std::size_t capacity);
+
+  ByteSource source_;
+  std::size_t max_line_;
+  std::unique_ptr<char, Free> buffer_;  ///< From malloc, since realloc moves large blocks without a copy.
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0;  ///< Of the line that is next.
+  std::size_t scan_ = 0;   ///< No line end lies in [begin_, scan_).
+  std::size_t end_ = 0;
+  std::uint64_t number_ = 0;
+  bool discarding_ = false;  ///< Inside a line that was too long.
+  bool ended_ = false;
+  std::optional<Error> failure_;
+  std::optional<Line> pending_;  ///< Found by ready().
+};
+
+}  // namespace kime

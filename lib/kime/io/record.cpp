@@ -1,0 +1,34 @@
+#include "kime/io/record.h"
+
+#include <fmt/format.h>
+
+namespace kime {
+namespace {
+
+const char* kind_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::batch:
+      return "batch";
+    case ErrorKind::no_bucket:
+      return "no_bucket";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::device:
+      return "device";
+    case ErrorKind::input:
+      break;
+  }
+  return "json";
+}
+
+}  // namespace
+
+RecordError record_error(const Error& error) {
+  return {kind_name(error.kind()), error.message(), {}};
+}
+
+RecordError too_long_error(std::size_t max_line) {
+  return {"json", fmt::format("the line is longer than {} bytes", max_line), {}};
+}
+
+}  // namespace kime

@@ -1,0 +1,307 @@
+#include "kime/io/record_sax.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "kime/io/json_text.h"
+
+namespace kime {
+namespace {
+
+constexpr std::size_t kMostLevels = 1024;
+constexpr std::uint64_t kMostInteger = std::numeric_limits<std::uint32_t>::max();
+constexpr int kNumberOverflow = 406;  // The parser's own number for it.
+
+/// What kime writes beside the id, whatever is asked for.
+constexpr std::array<std::string_view, 9> kWritten = {
+    "logits", "act", "probs", "choice", "score", "noul", "confidence", "answer_confidence", "act_probability"};
+/// What it writes in error lines, which may be read again.
+constexpr std::array<std::string_view, 3> kErrorLine = {"file", "line", "error"};
+
+template <std::size_t N>
+bool among(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_number_byte(char c) {
+  return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+/// What the parser says, without its own name, the position in its count, and the bytes that it had read.
+std::string plain_reason(std::string_view what) {
+  constexpr std::string_view kStart = "syntax error ";
+  constexpr std::string_view kRead = "; last read: '";
+  const auto start = what.find(kStart);
+  if (start == std::string_view::npos) {
+    return "invalid";
+  }
+  what.remove_prefix(start + kStart.size());
+  const auto read = what.find(kRead);
+  if (read == std::string_view::npos) {
+    return std::string(what);
+  }
+  const auto expected = what.rfind("'; expected ");
+  return std::string(what.substr(0, read)) + std::string(expected == std::string_view::npos ? "" : what.substr(expected + 1));
+}
+
+}  // namespace
+
+RecordSax::RecordSax(std::string_view line, std::string_view parsed, bool keep, Record& record)
+    : line_(line), begin_(parsed.data()), cursor_(begin_), end_(begin_ + parsed.size()), keep_(keep), record_(record) {
+  record.ids.clear();
+  record.markers.clear();
+  record.qtype = 0;
+  record.id.clear();
+  record.kept.clear();
+}
+
+void RecordSax::run() {
+  const char* end = end_;
+  is_json_ = Json::sax_parse(CursorIterator(&cursor_), CursorIterator(&end), this);
+  if (is_json_ && problem_.empty() && error_object().empty()) {
+    problem_ = misplaced_;
+  }
+}
+
+std::string_view RecordSax::missing() const {
+  if (!seen(Field::ids)) {
+    return "ids";
+  }
+  if (!seen(Field::markers)) {
+    return "markers";
+  }
+  return seen(Field::qtype) ? "" : "qtype";
+}
+
+bool RecordSax::number_unsigned(Json::number_unsigned_t value) {
+  if (in_numbers() && value <= kMostInteger) {
+    numbers().push_back(static_cast<std::uint32_t>(value));
+    return true;
+  }
+  if (depth_ == 1 && field_ == Field::qtype && value <= std::numeric_limits<std::uint8_t>::max()) {
+    record_.qtype = static_cast<std::uint8_t>(value);
+    const auto token = number_token();
+    finish_field(token.data() + token.size());
+    return true;
+  }
+  return number();
+}
+
+bool RecordSax::string(std::string& value) {
+  if (depth_ == 1 && field_ == Field::qtype) {
+    constexpr std::array<std::string_view, 3> kTypes = {"choice", "score", "noul"};
+    const auto* type = std::find(kTypes.begin(), kTypes.end(), value);
+    if (type != kTypes.end()) {
+      record_.qtype = static_cast<std::uint8_t>(type - kTypes.begin());
+      finish_field(cursor_);
+      return true;
+    }
+  }
+  std::string shown;
+  if (is_shown()) {
+    append_json_string(shown, shortened(value));
+  }
+  return scalar(shown, cursor_);
+}
+
+bool RecordSax::number() {
+  const auto token = number_token();
+  const char* end = token.data() + token.size();
+  return scalar(is_shown() ? shortened(bytes(token.data(), end)) : std::string(), end);
+}
+
+bool RecordSax::scalar(std::string_view what, const char* end) {
+  if (is_shown()) {
+    wrong_value(what);
+  }
+  if (depth_ == 1) {
+    finish_field(end);
+  }
+  return true;
+}
+
+bool RecordSax::start_object(std::size_t /*size*/) {
+  if (depth_ == 0) {
+    last_end_ = cursor_;
+  } else if (is_shown()) {
+    wrong_value("an object");
+  }
+  return deeper();
+}
+
+bool RecordSax::start_array(std::size_t /*size*/) {
+  if (depth_ == 1 && is_numbers()) {
+    in_numbers_ = true;
+    cursor_ = take_integers(cursor_, numbers());
+  } else if (is_shown()) {
+    wrong_value("an array");
+  }
+  return deeper();
+}
+
+bool RecordSax::deeper() {
+  if (++depth_ == kMostLevels + 1) {
+    fail(fmt::format("nested deeper than {} levels", kMostLevels));
+  }
+  return true;
+}
+
+bool RecordSax::close() {
+  if (--depth_ == 1) {
+    in_numbers_ = false;
+    finish_field(cursor_);
+  }
+  return true;
+}
+
+bool RecordSax::key(std::string& name) {
+  if (depth_ != 1) {
+    return true;
+  }
+  key_end_ = cursor_;
+  key_begin_ = std::find(last_end_, cursor_, '"');
+  value_begin_ = skip_space(skip_space(cursor_) + 1);  // The colon; where there is none, the parser ends here.
+  constexpr std::array<std::pair<std::string_view, Field>, 5> kFields = {
+      {{"id", Field::id}, {"ids", Field::ids}, {"markers", Field::markers}, {"qtype", Field::qtype}, {"error", Field::error}}};
+  field_ = Field::other;
+  for (const auto& [known, field] : kFields) {
+    if (name == known) {
+      field_ = field;
+    }
+  }
+  if (field_ != Field::other && seen(field_)) {
+    if (field_ != Field::error) {
+      fail(fmt::format("{} is given twice", name));
+    }
+    field_ = Field::ignored;
+  }
+  seen_ |= 1U << static_cast<unsigned>(field_);
+  if (keep_) {
+    check_kept_name(name);
+  }
+  return true;
+}
+
+/// A kept field must not have the name of one that is written.
+void RecordSax::check_kept_name(std::string_view name) {
+  const bool written = among(kWritten, name);
+  if (!written && !among(kErrorLine, name)) {
+    return;
+  }
+  std::string message = fmt::format("the field {} cannot be kept: kime writes one of that name", name);
+  if (written) {
+    fail(std::move(message));
+  } else if (misplaced_.empty()) {
+    misplaced_ = std::move(message);
+  }
+  if (field_ == Field::other) {
+    field_ = Field::ignored;
+  }
+}
+
+bool RecordSax::parse_error(std::size_t /*position*/, const std::string& /*token*/, const Json::exception& error) {
+  overflowed_ = error.id == kNumberOverflow;
+  problem_ = fmt::format("not JSON at byte {}: {}", cursor_ - begin_, plain_reason(error.what()));
+  return false;
+}
+
+/// The original bytes of a piece of what is parsed.
+std::string_view RecordSax::bytes(const char* begin, const char* end) const {
+  return line_.substr(static_cast<std::size_t>(begin - begin_), static_cast<std::size_t>(end - begin));
+}
+
+const char* RecordSax::skip_space(const char* at) const {
+  while (at < end_ && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) {
+    ++at;
+  }
+  return std::min(at, end_);
+}
+
+/// The number that the parser has just read. It stands one byte past its end, except at the end of the text.
+std::string_view RecordSax::number_token() const {
+  const char* end = is_number_byte(cursor_[-1]) ? cursor_ : cursor_ - 1;
+  const char* begin = end;
+  while (begin > begin_ && is_number_byte(begin[-1])) {
+    --begin;
+  }
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+
+/// Whether a value of another kind than those that were expected is a problem here.
+bool RecordSax::is_shown() const {
+  return depth_ == 0 || in_numbers() || (depth_ == 1 && (is_numbers() || field_ == Field::qtype));
+}
+
+void RecordSax::fail(std::string message) {
+  if (problem_.empty()) {
+    problem_ = std::move(message);
+  }
+}
+
+void RecordSax::wrong_value(std::string_view what) {
+  if (!problem_.empty()) {
+    return;
+  }
+  const std::string_view name = field_ == Field::ids ? "ids" : "markers";
+  if (depth_ == 0) {
+    fail(fmt::format("the record is {}, not an object", what));
+  } else if (in_numbers()) {
+    fail(fmt::format("{}[{}] is {}, not an integer from 0 to {}", name, numbers().size(), what, kMostInteger));
+  } else if (is_numbers()) {
+    fail(fmt::format("{} is {}, not an array of integers", name, what));
+  } else {
+    fail(fmt::format(R"(qtype is {}, not 0, 1, 2, "choice", "score" or "noul")", what));
+  }
+}
+
+/// A field of the outermost object is complete.
+void RecordSax::finish_field(const char* end) {
+  last_end_ = end;
+  if (field_ == Field::id) {
+    record_.id = bytes(value_begin_, end);
+  } else if (field_ == Field::error && *value_begin_ == '{') {
+    error_object_ = bytes(value_begin_, end);
+  } else if (field_ == Field::other && keep_) {
+    record_.kept += ',';
+    record_.kept += bytes(key_begin_, key_end_);
+    record_.kept += ':';
+    record_.kept += bytes(value_begin_, end);
+  }
+  field_ = Field::ignored;
+}
+
+/// Reads the integers after an array's `[`, which are most of a record, much faster than event by event; gives where the parser should go
+/// on: at the `]`, or at the first element that is anything else or has no element after its comma, for the parser to judge.
+const char* RecordSax::take_integers(const char* at, std::vector<std::uint32_t>& out) const {
+  constexpr std::ptrdiff_t kMostDigits = 10;
+  for (;;) {
+    at = skip_space(at);
+    const char* stop = at;
+    std::uint64_t value = 0;
+    while (stop < end_ && is_digit(*stop) && stop - at < kMostDigits) {
+      value = value * 10 + static_cast<std::uint64_t>(*stop++ - '0');
+    }
+    const char* after = skip_space(stop);
+    if (stop == at || after == end_ || value > kMostInteger || (*at == '0' && stop - at > 1)) {
+      return at;
+    }
+    if (*after == ']') {
+      out.push_back(static_cast<std::uint32_t>(value));
+      return after;
+    }
+    const char* next = *after == ',' ? skip_space(after + 1) : end_;
+    if (next == end_ || *next == ']') {
+      return at;
+    }
+    out.push_back(static_cast<std::uint32_t>(value));
+    at = next;
+  }
+}
+
+}  // namespace kime
