@@ -175,7 +175,7 @@ Result<Calibration> parse_agent(const json::Value& agent, std::string_view file,
     return *fields.error();
   }
   if (const auto layout = fields.text("option_layout", "sequential"); layout != "sequential") {
-    fields.unsupported(fmt::format("option_layout is {}; kime runs sequential", layout));
+    fields.unsupported(fmt::format("option_layout is {}; kime runs sequential", json::brief(json::Value(layout))));
   }
   model.head_layers = fields.whole("head_layers", 0, kMaxLayers, model.head_layers);
   const auto* costs = fields.object("act_costs");
@@ -210,6 +210,11 @@ Result<ParsedConfig> parse_config(std::string_view encoder_json, std::string_vie
   auto calibration = parse_agent(*agent, agent_file, *model);
   if (!calibration) {
     return calibration.error();
+  }
+  if (model->head_layers != 0 && model->hidden % model->decision_heads() != 0) {
+    return Error(ErrorKind::input,
+                 fmt::format("{}: hidden_size is {}; the {} attention heads of a head layer, one for each 64, do not divide it",
+                             encoder_file, model->hidden, model->decision_heads()));
   }
   return ParsedConfig{.model = *std::move(model), .calibration = *calibration};
 }
