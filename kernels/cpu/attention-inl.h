@@ -3,10 +3,10 @@
 // The steps of a row, whatever rows it shares a tile with. Keys come in blocks of kKeyBlock from the sequence's first token; a block is
 // left out for a row that sees none of its keys.
 //   1. s[j] = the chain of q[i] k[j][i] over the head width, both after rope, q also times the scale
-//   2. m' = the larger of m and the visible s[j];  where m' differs from m: sum[l] and out[c] are multiplied by exp(m - m')
+//   2. m' = the larger of m and the visible s[j];  sum[l] and out[c] are multiplied by exp(m - m'), which is 1 where they are equal
 //   3. p[j] = exp(s[j] - m'), +0 where j is masked;  sum[j mod 16] += p[j], keys ascending
 //   4. out[c] = the chain of p[j] v[j][c] over the visible keys, ascending, going on from the blocks before
-// At the end out[c] / Sum16(sum). A masked key is never multiplied: what its k and v hold, NaN too, does not matter.
+// At the end out[c] * (1 / Sum16(sum)). A masked key is never multiplied: what its k and v hold, NaN too, does not matter.
 #if defined(KIME_KERNELS_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KIME_KERNELS_CPU_ATTENTION_INL_H_
 #undef KIME_KERNELS_CPU_ATTENTION_INL_H_
@@ -27,7 +27,6 @@ namespace kime::kernels {
 namespace HWY_NAMESPACE {
 
 inline constexpr std::size_t kMaxHead = 128;
-inline constexpr std::size_t kBlockVecs = kKeyBlock / 16;
 // Queries that pass over the keys together, so that a block of keys is read once for all of them.
 inline constexpr std::size_t kGroupTiles = 8;
 inline constexpr std::size_t kGroupRows = kGroupTiles * kTileRows;
@@ -90,14 +89,23 @@ inline void RopeRow(const Attention& a, const float* in, std::size_t position, f
   }
 }
 
-// A block's keys as a panel [head_width][kKeyBlock] and its values as [kKeyBlock][value width]. Columns that no key fills are zero: they
-// are computed with, and thrown away.
+// Rows that lie a whole batch's width apart: each is on a page of its own, where no hardware looks ahead. This many rows ahead they are
+// asked for.
+inline constexpr std::size_t kRowsAhead = 12;
+HWY_INLINE void AskForRow(const float* row, std::size_t width) {
+  for (std::size_t i = 0; i < width; i += 16) {
+    __builtin_prefetch(row + i, 0, 3);
+  }
+}
+
+// A block's keys as a panel [head_width][kKeyBlock] and its values as [kKeyBlock][value width]. Columns that no key fills are zero as far
+// as the last vector that has a key: they are computed with, and thrown away.
 inline void PrepareBlock(const Attention& a, std::size_t block) {
   HWY_ALIGN float rows[16 * kMaxHead];
   float* panel = KeyPanel(a, block);
   float* value = ValuePanel(a, block);
   const std::size_t width = ValueWidth(a);
-  for (std::size_t group = 0; group < kKeyBlock; group += 16) {
+  for (std::size_t group = 0; group < kKeyBlock && block * kKeyBlock + group < a.keys; group += 16) {
     for (std::size_t r = 0; r < 16; ++r) {
       const std::size_t key = block * kKeyBlock + group + r;
       if (key >= a.keys) {
@@ -105,6 +113,10 @@ inline void PrepareBlock(const Attention& a, std::size_t block) {
           rows[r * kMaxHead + i] = 0.0F;
         }
         continue;
+      }
+      if (key + kRowsAhead < a.keys) {
+        AskForRow(a.k + (key + kRowsAhead) * a.ldk, a.head_width);
+        AskForRow(a.v + (key + kRowsAhead) * a.ldv, a.head_width);
       }
       RopeRow(a, a.k + key * a.ldk, key, rows + r * kMaxHead);
       for (std::size_t i = 0; i < a.head_width; i += 16) {
@@ -117,12 +129,18 @@ inline void PrepareBlock(const Attention& a, std::size_t block) {
   }
 }
 
-// Queries [query0, query0 + group.rows), before any key.
+// Queries [query0, query0 + group.rows), before any key. Their rows of the output are asked for too: they are written soon.
 inline void StartGroup(const Attention& a, std::size_t query0, QueryGroup& group) {
   const F16 scale = Set16(a.scale);
   for (std::size_t r = 0; r < group.rows; ++r) {
     const std::size_t position = PositionOf(a, query0 + r);
     float* q = group.q + r * a.head_width;
+    if (r + kRowsAhead < group.rows) {
+      AskForRow(a.q + RowOf(a, query0 + r + kRowsAhead) * a.ldq, a.head_width);
+    }
+    for (std::size_t i = 0; i < a.head_width; i += 16) {
+      __builtin_prefetch(a.out + RowOf(a, query0 + r) * a.ldo + i, 1, 3);
+    }
     RopeRow(a, a.q + RowOf(a, query0 + r) * a.ldq, position, q);
     for (std::size_t i = 0; i < a.head_width; i += 16) {
       StoreN16(Mul(LoadN16(q + i, a.head_width - i), scale), q + i, a.head_width - i);
@@ -148,32 +166,49 @@ HWY_INLINE F16 MaskScores(F16 s, std::size_t first, const KeyRange& range) {
   return Select(Less(index, Set16(static_cast<float>(range.end))), s, masked);
 }
 
-// Steps 2 and 3 of one row and block: its scores become its weights.
-inline void SoftmaxRow(QueryGroup& group, std::size_t row, float* scores, const KeyRange& range, std::size_t value_width) {
-  const std::size_t vec1 = (range.end + 15) / 16;
-  F16 largest = Set16(group.max[row]);
-  for (std::size_t v = range.begin / 16; v < vec1; ++v) {
-    const F16 s = MaskScores(Load16(scores + v * 16), v * 16, range);
-    Store16(s, scores + v * 16);
+// A row's scores, masked, and the largest of them and `max`.
+HWY_INLINE float MaskRow(float* scores, const KeyRange& range, float max) {
+  F16 largest = Set16(max);
+  for (std::size_t i = range.begin / 16 * 16; i < range.end; i += 16) {
+    const F16 s = MaskScores(Load16(scores + i), i, range);
+    Store16(s, scores + i);
     largest = Max(largest, s);
   }
-  const float max = MaxLanes16(largest);
-  F16 sum = Load16(group.sum + row * 16);
-  if (max != group.max[row]) {
-    const F16 decay = Exp(Set16(group.max[row] - max));
-    sum = Mul(sum, decay);
-    float* out = group.out + row * value_width;
-    for (std::size_t i = 0; i < value_width; i += 16) {
-      Store16(Mul(Load16(out + i), decay), out + i);
-    }
-    group.max[row] = max;
-  }
-  for (std::size_t v = range.begin / 16; v < vec1; ++v) {
-    const F16 p = Exp(Sub(Load16(scores + v * 16), Set16(max)));
-    Store16(p, scores + v * 16);
+  return MaxLanes16(largest);
+}
+
+// Step 3 of a row, and what step 2 does to its sums.
+HWY_INLINE void WeighRow(QueryGroup& group, std::size_t row, float* scores, const KeyRange& range, float decay, std::size_t value_width) {
+  const F16 max = Set16(group.max[row]);
+  F16 sum = Mul(Load16(group.sum + row * 16), Set16(decay));
+  for (std::size_t i = range.begin / 16 * 16; i < range.end; i += 16) {
+    const F16 p = Exp(Sub(Load16(scores + i), max));
+    Store16(p, scores + i);
     sum = Add(sum, p);
   }
   Store16(sum, group.sum + row * 16);
+  float* out = group.out + row * value_width;
+  for (std::size_t i = 0; i < value_width; i += 16) {
+    Store16(Mul(Load16(out + i), Set16(decay)), out + i);
+  }
+}
+
+// Steps 2 and 3 of a tile: its scores become its weights. Step by step over all rows, since one row's steps wait for each other.
+inline void WeighTile(QueryGroup& group, std::size_t row0, std::size_t rows, const KeyRange* range, std::size_t value_width) {
+  HWY_ALIGN float decay[16] = {};
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (range[r].begin < range[r].end) {
+      const float max = MaskRow(group.scores + r * kKeyBlock, range[r], group.max[row0 + r]);
+      decay[r] = group.max[row0 + r] - max;
+      group.max[row0 + r] = max;
+    }
+  }
+  Store16(Exp(Load16(decay)), decay);
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (range[r].begin < range[r].end) {
+      WeighRow(group, row0 + r, group.scores + r * kKeyBlock, range[r], decay[r], value_width);
+    }
+  }
 }
 
 // Step 4 of `rows` rows that all see the keys [begin, end) of the block.
@@ -214,12 +249,10 @@ inline void AttendTile(const Attention& a, QueryGroup& group, std::size_t row0, 
   if (all.begin >= all.end) {
     all = {kKeyBlock, kKeyBlock};
   }
-  for (std::size_t r = 0; r < rows; ++r) {
-    float* scores = group.scores + r * kKeyBlock;
-    if (range[r].begin < range[r].end) {
-      SoftmaxRow(group, row0 + r, scores, range[r], ValueWidth(a));
-      WeighValues(a, group, row0 + r, 1, scores, block, {range[r].begin, range[r].end < all.begin ? range[r].end : all.begin});
-    }
+  WeighTile(group, row0, rows, range, ValueWidth(a));
+  for (std::size_t r = 0; r < rows && all.begin > 0; ++r) {
+    const std::size_t end = range[r].end < all.begin ? range[r].end : all.begin;
+    WeighValues(a, group, row0 + r, 1, group.scores + r * kKeyBlock, block, {range[r].begin, end});
   }
   WeighValues(a, group, row0, rows, group.scores, block, all);
   for (std::size_t r = 0; r < rows && all.end < kKeyBlock; ++r) {
@@ -229,10 +262,10 @@ inline void AttendTile(const Attention& a, QueryGroup& group, std::size_t row0, 
 
 inline void FinishGroup(const Attention& a, const QueryGroup& group, std::size_t query0) {
   for (std::size_t r = 0; r < group.rows; ++r) {
-    const F16 sum = Set16(Sum16(Load16(group.sum + r * 16)));
+    const F16 share = Set16(1.0F / Sum16(Load16(group.sum + r * 16)));
     float* out = a.out + RowOf(a, query0 + r) * a.ldo;
     for (std::size_t i = 0; i < a.head_width; i += 16) {
-      StoreN16(Div(Load16(group.out + r * ValueWidth(a) + i), sum), out + i, a.head_width - i);
+      StoreN16(Mul(Load16(group.out + r * ValueWidth(a) + i), share), out + i, a.head_width - i);
     }
   }
 }
@@ -248,16 +281,28 @@ inline KeyRange SeenBlocks(const Attention& a, std::size_t query0, std::size_t q
   return {keys.begin / kKeyBlock, (keys.end + kKeyBlock - 1) / kKeyBlock};
 }
 
-inline void Attend(const Attention& a, std::size_t query0, std::size_t query1) {
-  const KeyRange seen = SeenBlocks(a, query0, query1);
-  for (std::size_t block = seen.begin; block < seen.end; ++block) {
-    PrepareBlock(a, block);
+// Prepares what is still missing of the blocks, keeping the prepared ones in one piece. Just before they are needed, so that a window
+// over a long sequence finds them in a near cache.
+inline void PrepareBlocks(const Attention& a, const KeyRange& blocks, KeyRange& prepared) {
+  if (prepared.begin == prepared.end) {
+    prepared = {blocks.begin, blocks.begin};
   }
+  while (prepared.end < blocks.end) {
+    PrepareBlock(a, prepared.end++);
+  }
+  while (prepared.begin > blocks.begin) {
+    PrepareBlock(a, --prepared.begin);
+  }
+}
+
+inline void Attend(const Attention& a, std::size_t query0, std::size_t query1) {
+  KeyRange prepared = {0, 0};
   QueryGroup group;
   for (std::size_t query = query0; query < query1; query += kGroupRows) {
     group.rows = query1 - query < kGroupRows ? query1 - query : kGroupRows;
     StartGroup(a, query, group);
     const KeyRange blocks = SeenBlocks(a, query, query + group.rows);
+    PrepareBlocks(a, blocks, prepared);
     for (std::size_t block = blocks.begin; block < blocks.end; ++block) {
       for (std::size_t row = 0; row < group.rows; row += kTileRows) {
         AttendTile(a, group, row, group.rows - row < kTileRows ? group.rows - row : kTileRows, block);
