@@ -36,6 +36,13 @@ std::uint32_t wait_while(const std::atomic<std::uint32_t>& state, std::uint32_t 
   return state.load(std::memory_order_acquire);
 }
 
+// Changes a state and wakes who sleeps on it. Sequentially consistent, and so a full barrier: with less, the look at whether anybody
+// sleeps may come before the change is visible, and a thread that is just lying down sleeps on.
+void set(std::atomic<std::uint32_t>& state, std::uint32_t to) {
+  state.store(to, std::memory_order_seq_cst);
+  state.notify_all();
+}
+
 }  // namespace
 
 Crew::Crew(std::size_t threads) {
@@ -54,8 +61,7 @@ Crew::Crew(std::size_t threads) {
 
 Crew::~Crew() {
   for (std::size_t i = 0; i < helpers_; ++i) {
-    crew_[i].state.store(stopped, std::memory_order_release);
-    crew_[i].state.notify_all();
+    set(crew_[i].state, stopped);
     crew_[i].thread.join();
   }
 }
@@ -75,8 +81,7 @@ void Crew::help(Helper& helper) {
       state = wait_while(helper.state, state);
     } else if (helper.state.compare_exchange_strong(state, running, std::memory_order_acquire)) {
       work(*helper.job, helper.worker);
-      helper.state.store(done, std::memory_order_release);
-      helper.state.notify_all();
+      set(helper.state, done);
       state = done;
     }
   }
@@ -93,8 +98,7 @@ void Crew::share(Job& job, std::size_t width) const {
       helper.job = &job;
       helper.worker = workers++;
       helper.next = std::exchange(joined, &helper);
-      helper.state.store(posted, std::memory_order_release);
-      helper.state.notify_all();
+      set(helper.state, posted);
     }
   }
   work(job, 0);
