@@ -42,12 +42,7 @@ std::string plain_reason(std::string_view what) {
     return "invalid";
   }
   what.remove_prefix(start + kStart.size());
-  const auto read = what.find(kRead);
-  if (read == std::string_view::npos) {
-    return std::string(what);
-  }
-  const auto expected = what.rfind("'; expected ");
-  return std::string(what.substr(0, read)) + std::string(expected == std::string_view::npos ? "" : what.substr(expected + 1));
+  return std::string(what.substr(0, what.find(kRead)));
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// libFuzzer: no line crashes the parser, and what is written about it is one line of JSON.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "kime/io/json_text.h"
+#include "kime/io/record_parser.h"
+#include "kime/io/score_writer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view line(reinterpret_cast<const char*>(data), size);
+  if (line.find('\n') != std::string_view::npos) {
+    return 0;  // A reader never gives one.
+  }
+  for (const bool keep : {false, true}) {
+    kime::RecordParser parser({.vocab = 1000, .keep = keep});
+    kime::Record record;
+    const auto error = parser.parse(line, record);
+    std::string out;
+    const kime::LineHead head{record.id, 1, "", record.kept};
+    if (error) {
+      append_error(out, head, *error);
+    } else {
+      append_scores(out, head, {}, kime::Emit::logits);
+    }
+    std::string tamed;
+    kime::tame_numbers(out, tamed);
+    if (!nlohmann::json::accept(tamed) || out.find('\n') != out.size() - 1) {
+      std::abort();
+    }
+  }
+  return 0;
+}
