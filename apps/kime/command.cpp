@@ -1,0 +1,42 @@
+#include "command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace kime::app {
+
+CLI::Option* ModelOption::add(CLI::App& command, bool required) {
+  return command.add_option("-m,--model", folder, "The checkpoint's directory (else $KIME_MODEL)")
+      ->envname("KIME_MODEL")
+      ->type_name("DIR")
+      ->required(required);
+}
+
+void BucketOptions::add(CLI::App& command) {
+  command.add_option("--buckets", file, "A bucket table: `stage tokens seqs markers` a line")->type_name("FILE");
+  command.add_option("--stage", stage, "The table's stage to use (default: compat, or the first one of --buckets)")->type_name("NAME");
+}
+
+int fail(std::string_view message, int status) {
+  fmt::print(stderr, "kime: {}\n", message);
+  return status;
+}
+
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) {
+    text.insert(at - 3, 1, ',');
+  }
+  return text;
+}
+
+std::string counted(std::uint64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
+}
+
+std::string examples(std::string_view text) {
+  return fmt::format("Examples:\n{}", text);
+}
+
+}  // namespace kime::app

@@ -1,0 +1,49 @@
+// What the subcommands share. Only this folder exits, prints help, or knows of CLI11.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kime::app {
+
+/// Exit statuses, as the README lists them.
+inline constexpr int kDone = 0;
+inline constexpr int kSomeFailed = 1;
+inline constexpr int kUnusable = 2;
+inline constexpr int kLost = 3;
+
+/// Each adds its subcommand to `app`; when that is given, it puts what is to be done into `run`, which returns the exit status.
+using Run = std::function<int()>;
+void add_score(CLI::App& app, Run& run);
+void add_check(CLI::App& app, Run& run);
+void add_buckets(CLI::App& app, Run& run);
+void add_model(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
+
+/// Options that several subcommands have.
+struct ModelOption {
+  std::string folder;
+  CLI::Option* add(CLI::App& command, bool required);
+};
+struct BucketOptions {
+  std::string file;
+  std::string stage;
+  void add(CLI::App& command);
+};
+
+/// Prints "kime: MESSAGE" to standard error and returns `status`.
+int fail(std::string_view message, int status = kUnusable);
+
+/// 12345 as "12,345".
+std::string grouped(std::uint64_t number);
+/// "1 record", "3 records".
+std::string counted(std::uint64_t number, std::string_view what);
+
+/// A footer of examples for a subcommand's --help.
+std::string examples(std::string_view text);
+
+}  // namespace kime::app

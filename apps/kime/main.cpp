@@ -1,0 +1,48 @@
+// The kime binary: wires the subcommands to the command line.
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+
+#include "command.h"
+#include "kime/base/arithmetic.h"
+
+namespace {
+
+std::string version() {
+  return fmt::format("kime {} (arithmetic {})", KIME_VERSION, kime::kArithmetic);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"kime scores JSONL records with option-marker decision models: in input order, the same bits every time."};
+  app.name("kime");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 all scored; 1 some records failed and their lines say why; 2 wrong usage, or a model or input that cannot be\n"
+      "used; 3 the job was lost on the way. `kime COMMAND --help` has examples.");
+  kime::app::Run command;
+  kime::app::add_score(app, command);
+  kime::app::add_check(app, command);
+  kime::app::add_buckets(app, command);
+  kime::app::add_model(app, command);
+  kime::app::add_bench(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kime::app::kDone : kime::app::kUnusable;
+  }
+  return command();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return kime::app::fail("out of memory", kime::app::kLost);
+  } catch (const std::exception& error) {
+    return kime::app::fail(error.what(), kime::app::kLost);
+  }
+}

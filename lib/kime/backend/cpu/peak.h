@@ -1,0 +1,20 @@
+// The machine's own limit, for benchmarks.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace kime::cpu {
+
+/// Floating-point operations a second (a fused multiply-add counts as two) that `threads` threads reach together on registers alone, with
+/// the instruction set in use, over about `time`.
+[[nodiscard]] double fma_peak(std::size_t threads, std::chrono::milliseconds time);
+
+/// The instruction set in use ("avx512", ...), all that were compiled, and those that this CPU runs, best first.
+[[nodiscard]] std::string_view target_in_use();
+[[nodiscard]] std::vector<std::string_view> compiled_targets();
+[[nodiscard]] std::vector<std::string_view> runnable_targets();
+
+}  // namespace kime::cpu
