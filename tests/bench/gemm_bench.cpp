@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -151,12 +152,12 @@ int main(int argc, char** argv) {
       {768, 1152, Activation::none, true},  {3072, 768, Activation::relu, false}, {768, 3072, Activation::none, true},
   };
   const Table& table = kime::kernels::table();
-  for (const std::size_t m : {256, 512, 128, 64, 32, 16, 6, 1}) {
+  for (const std::size_t m : std::initializer_list<std::size_t>{256, 512, 128, 64, 32, 16, 6, 1}) {
     for (const Shape& shape : kShapes) {
       bench_gemm(table, samples, m, shape);
     }
   }
-  for (const std::size_t length : {32, 128, 256, 1024, 8192}) {
+  for (const std::size_t length : std::initializer_list<std::size_t>{32, 128, 256, 1024, 8192}) {
     bench_attention(table, samples, length, 64);
     bench_attention(table, length > 1024 ? 2 : samples, length, SIZE_MAX);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -19,6 +20,7 @@ namespace {
 
 using kernels::Attention;
 using kernels::Table;
+using Sizes = std::initializer_list<std::size_t>;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kFull = SIZE_MAX;
@@ -196,7 +198,7 @@ void check(std::size_t length, std::size_t width, std::size_t reach, bool rope, 
 }  // namespace
 
 TEST_CASE("attention: lengths around tiles and blocks, every kind of window", "[attention]") {
-  for (const std::size_t length : {1, 2, 5, 6, 7, 15, 16, 17, 47, 48, 49, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193}) {
+  for (const std::size_t length : Sizes{1, 2, 5, 6, 7, 15, 16, 17, 47, 48, 49, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193}) {
     for (const std::size_t reach : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{32}, std::size_t{64}, kFull}) {
       check(length, 64, reach, true, 1, 1 + length / 40);
     }
@@ -204,8 +206,8 @@ TEST_CASE("attention: lengths around tiles and blocks, every kind of window", "[
 }
 
 TEST_CASE("attention: head widths", "[attention]") {
-  for (const std::size_t width : {8, 16, 24, 32, 40, 72, 96, 120, 128}) {
-    for (const std::size_t length : {1, 7, 65, 130}) {
+  for (const std::size_t width : Sizes{8, 16, 24, 32, 40, 72, 96, 120, 128}) {
+    for (const std::size_t length : Sizes{1, 7, 65, 130}) {
       check(length, width, kFull, false);
       check(length, width, 20, true);
     }
@@ -246,7 +248,7 @@ TEST_CASE("attention: a query alone or in any company has the same bits", "[atte
     each_target([&](const Table& table) {
       CAPTURE(reach);
       Guarded whole = head.run(table);
-      for (const std::size_t rows : {1, 5, 6, 7, 47, 48, 49, 100}) {
+      for (const std::size_t rows : Sizes{1, 5, 6, 7, 47, 48, 49, 100}) {
         Guarded out = head.output();
         for (std::size_t i = 0; i < head.length(); i += rows) {
           head.run(table, out, i, std::min(head.length(), i + rows));
@@ -313,7 +315,7 @@ TEST_CASE("attention: a query's row need not be its position", "[attention]") {
 }
 
 TEST_CASE("attention: what a query does not see does not matter, NaN and infinity too", "[attention]") {
-  for (const std::size_t bad : {0, 63, 64, 70, 127, 149}) {
+  for (const std::size_t bad : Sizes{0, 63, 64, 70, 127, 149}) {
     for (const float poison : {kNaN, std::numeric_limits<float>::infinity()}) {
       Head clean(150, 40, 20, true, 7);
       Head head(150, 40, 20, true, 7);

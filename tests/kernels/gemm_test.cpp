@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 using kernels::Activation;
 using kernels::Gemm;
 using kernels::Table;
+using Sizes = std::initializer_list<std::size_t>;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kGap = -77;  // Between the rows of c: what is never written.
@@ -195,11 +197,11 @@ TEST_CASE("gemm: every height from 1 to 130", "[gemm]") {
 }
 
 TEST_CASE("gemm: odd widths and depths", "[gemm]") {
-  for (const std::size_t n : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 100, 127, 128, 129, 200}) {
+  for (const std::size_t n : Sizes{1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 100, 127, 128, 129, 200}) {
     check({13, n, 50}, n);
     check({6, n, 1}, n);
   }
-  for (const std::size_t k : {1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 256, 257, 258, 511, 512, 513}) {
+  for (const std::size_t k : Sizes{1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 256, 257, 258, 511, 512, 513}) {
     check({8, 65, k}, k);
     check({20, 33, k}, k);
   }
@@ -213,7 +215,7 @@ TEST_CASE("gemm: the depths of real models", "[gemm]") {
 }
 
 TEST_CASE("gemm: more rows than are kept at a time", "[gemm]") {
-  for (const std::size_t m : {257, 258, 259, 263, 517}) {
+  for (const std::size_t m : Sizes{257, 258, 259, 263, 517}) {
     check({m, 20, 300, Activation::none, true, true}, m);
   }
 }
@@ -227,7 +229,7 @@ TEST_CASE("gemm: bias, activation, then what c holds", "[gemm]") {
       }
     }
   }
-  for (const std::size_t f : {1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100}) {
+  for (const std::size_t f : Sizes{1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100}) {
     check({10, f, 60, Activation::geglu, false, false}, f);
     check({7, f, 260, Activation::geglu, false, true}, f);
   }
@@ -239,7 +241,7 @@ TEST_CASE("gemm: the same bits in any split, and nothing else is written", "[gem
     each_target([&](const Table& table) {
       Guarded whole = problem.run(table);
       // One row at a time is the few-records path; the others cut tiles and row blocks anywhere.
-      for (const std::size_t rows : {1, 5, 6, 7, 64, 129}) {
+      for (const std::size_t rows : Sizes{1, 5, 6, 7, 64, 129}) {
         for (std::size_t columns : {std::size_t{1}, problem.panels() - 1}) {
           Guarded c = problem.output();
           for (std::size_t p = 0; p < problem.panels(); p += columns) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 
 using kernels::Element;
 using kernels::Table;
+using Sizes = std::initializer_list<std::size_t>;
 
 constexpr float kUntouched = -77;
 
@@ -90,8 +92,8 @@ void check(const Table& table, Element element, std::size_t n, std::size_t k, st
 TEST_CASE("pack: every element in its place", "[pack]") {
   each_target([](const Table& table) {
     for (const Element element : {Element::f32, Element::f16, Element::bf16}) {
-      for (const std::size_t n : {1, 2, 15, 16, 17, 33, 48, 63, 64, 65, 80, 130}) {
-        for (const std::size_t k : {1, 3, 4, 5, 16, 63, 64, 65, 70, 129}) {
+      for (const std::size_t n : Sizes{1, 2, 15, 16, 17, 33, 48, 63, 64, 65, 80, 130}) {
+        for (const std::size_t k : Sizes{1, 3, 4, 5, 16, 63, 64, 65, 70, 129}) {
           check(table, element, n, k, 0, n);
         }
       }
