@@ -11,6 +11,15 @@
 
 #include "kernels/cpu/simd16-inl.h"
 
+// The scalar target would repeat each operation sixteen times at every place that uses one of these functions, at a great cost in compile
+// time under sanitizers; there they are called.
+#undef KIME_MATH_INLINE
+#if HWY_TARGET == HWY_SCALAR
+#define KIME_MATH_INLINE inline HWY_NOINLINE
+#else
+#define KIME_MATH_INLINE HWY_INLINE
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
 namespace HWY_NAMESPACE {
@@ -32,7 +41,7 @@ inline constexpr float kRound = 0x1.8p23F + 126.0F;
 // 2^(n + r), for shifted = n + kRound and |r| <= 0.5 or a little more: twice 2^r from a polynomial (error 2^-29), times 2^(n - 1), whose
 // bits are those of `shifted` moved up. n is -125 to 128, so that no subnormal arises and only what is past the largest float overflows;
 // n = -126 gives exactly 0. A NaN in r stays one, whatever the scale. 2^0 is exactly 1.
-HWY_INLINE F16 Pow2(F16 shifted, F16 r) {
+KIME_MATH_INLINE F16 Pow2(F16 shifted, F16 r) {
   const F16 twice = Horner(r, 0x1.41fb82p-12F, 0x1.5f3eacp-9F, 0x1.3b2d4ep-6F, 0x1.c6aee8p-4F, 0x1.ebfbdcp-2F, 0x1.62e430p0F, 2.0F);
   const F16 scale = Map([](Vec v) HWY_ATTR { return hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::BitCast(FloatBits(), v))); }, shifted);
   return Mul(twice, scale);
@@ -40,7 +49,7 @@ HWY_INLINE F16 Pow2(F16 shifted, F16 r) {
 
 // e^x as 2^(x log2 e). Below -86.5 it is exactly 0: from -86.99 down n would leave Pow2's range, and a softmax has no use for a weight of
 // 2^-125. It is infinite where rounding makes it so, above 0x1.62e42ep6 (88.72284). A NaN stays a NaN. Error under 1.1 ulp.
-HWY_INLINE F16 Exp(F16 x) {
+KIME_MATH_INLINE F16 Exp(F16 x) {
   const F16 log2e = Set16(0x1.715476p0F);
   const F16 log2e_rest = Set16(0x1.4ae0c0p-26F);
   const F16 shifted = MulAdd(x, log2e, Set16(kRound));
@@ -52,7 +61,7 @@ HWY_INLINE F16 Exp(F16 x) {
 
 // ln x = e ln 2 + ln(1 + f), with 1 + f = x / 2^e in [sqrt(1/2), sqrt(2)); ln(1 + f) = f + f^2 P(f), P of degree 9 (error 2^-30). ln 2 is
 // split so that e times its upper part is exact. Error under 1 ulp. ln(+-0) = -inf, ln of a negative number is NaN, a NaN stays one.
-HWY_INLINE F16 Log(F16 x) {
+KIME_MATH_INLINE F16 Log(F16 x) {
   const M16 tiny = Less(x, Set16(0x1p-126F));
   const F16 normal = Select(tiny, Mul(x, Set16(0x1p23F)), x);
   F16 e;
@@ -82,7 +91,7 @@ HWY_INLINE F16 Log(F16 x) {
 // matters. At -12.95, where the tail nears the smallest normal float, the exponent is the one that Pow2 makes an exact 0, and b stops
 // there: beyond, gelu is x or 0, also for infinities. All in all within 6.7e-8 max(1, |x|) (a
 // float's own rounding is 6e-8). A NaN stays a NaN; gelu(-0) is +0.
-HWY_INLINE F16 Gelu(F16 x) {
+KIME_MATH_INLINE F16 Gelu(F16 x) {
   const F16 limit = Set16(-12.95F);
   const F16 below = Map([](Vec v) HWY_ATTR { return hn::Or(v, hn::SignBit(Tag())); }, x);
   const F16 b = Select(Less(below, limit), limit, below);  // Of these two a NaN is the second.

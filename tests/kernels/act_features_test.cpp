@@ -103,7 +103,7 @@ TEST_CASE("the two largest are found wherever they stand") {
 
 TEST_CASE("a NaN or an infinity among the logits gives NaN features and no harm") {
   each_target([](const Table& table) {
-    for (const std::size_t k : {1, 2, 16, 17, 33}) {
+    for (const std::size_t k : std::vector<std::size_t>{1, 2, 16, 17, 33}) {
       for (std::size_t at = 0; at < k; ++at) {
         for (const float bad : {kNaN, kInfinity}) {
           std::vector<float> logits(k, 1.0F);

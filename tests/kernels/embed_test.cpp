@@ -81,7 +81,7 @@ TEST_CASE("embed copies the rows asked for, of any width, type and alignment, an
   Random random(11);
   each_target([&](const Table& table) {
     for (const Element element : {Element::f32, Element::f16, Element::bf16}) {
-      for (const std::size_t width : {1, 2, 7, 15, 16, 17, 31, 33, 64, 70, 129, 768}) {
+      for (const std::size_t width : std::vector<std::size_t>{1, 2, 7, 15, 16, 17, 31, 33, 64, 70, 129, 768}) {
         const std::size_t offset = width % 3;
         std::vector<std::uint8_t> weights(offset + kTableRows * width * size_of(element));  // No byte to spare at the end.
         for (std::uint8_t& byte : weights) {

@@ -21,7 +21,6 @@ using kernels::Table;
 using Function = void (*Table::*)(const float*, std::size_t, float*);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Every `step`-th float by its bits, then 50,000 evenly in [low, high].
 std::vector<float> sweep(std::uint64_t step, float low, float high) {
