@@ -106,7 +106,7 @@ void Crew::share(Job& job, std::size_t width) const {
     Helper& helper = *std::exchange(joined, joined->next);
     // A helper that has not woken up yet is not waited for: the work is done.
     std::uint32_t state = posted;
-    if (!helper.state.compare_exchange_strong(state, idle, std::memory_order_acquire)) {
+    if (!helper.state.compare_exchange_strong(state, idle, std::memory_order_acq_rel)) {
       if (state == running) {
         wait_while(helper.state, running);
       }
