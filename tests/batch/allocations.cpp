@@ -19,6 +19,11 @@ void* operator new(std::size_t size) {
   }
   throw std::bad_alloc();
 }
+// Replaced too, since a sanitizer's own would not match the delete below.
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  ++count;
+  return std::malloc(size);
+}
 void operator delete(void* block) noexcept {
   std::free(block);
 }

@@ -73,8 +73,9 @@ const BucketTable& BucketTable::compiled_in() {
     BucketTable made;
     Stage& compat = made.stages_.emplace_back(Stage{"compat", {}, {}});
     // Two steps for each doubling, so that padding to a bucket is at most a half and a quarter on average.
-    for (const std::size_t tokens :
-         {32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384}) {
+    constexpr std::array<std::size_t, 19> kSteps = {32,   48,   64,   96,   128,  192,  256,  384,   512,  768,
+                                                    1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
+    for (const std::size_t tokens : kSteps) {
       compat.buckets.push_back({tokens, std::min<std::size_t>(tokens / 4, 1024), std::min<std::size_t>(tokens, 8192)});
     }
     return made;
