@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kime/batch/batch.h"
+#include "kime/io/json_text.h"
 #include "kime/io/record_sax.h"
 
 namespace kime {
