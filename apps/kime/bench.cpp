@@ -129,7 +129,7 @@ int run(const Options& options) {
 void add_bench(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("bench", "Measure this machine's scoring speed against its own FMA peak, in turn in one run");
   auto options = std::make_shared<Options>();
-  options->model.add(*command, false);
+  options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");
   command->add_option("--threads", options->threads, "Threads that score (default: the CPUs that this process may use)")

@@ -6,11 +6,8 @@
 
 namespace kime::app {
 
-CLI::Option* ModelOption::add(CLI::App& command, bool required) {
-  return command.add_option("-m,--model", folder, "The checkpoint's directory (else $KIME_MODEL)")
-      ->envname("KIME_MODEL")
-      ->type_name("DIR")
-      ->required(required);
+void ModelOption::add(CLI::App& command) {
+  command.add_option("-m,--model", folder, "The checkpoint's directory (else $KIME_MODEL)")->envname("KIME_MODEL")->type_name("DIR");
 }
 
 void BucketOptions::add(CLI::App& command) {

@@ -27,7 +27,7 @@ void add_bench(CLI::App& app, Run& run);
 /// Options that several subcommands have.
 struct ModelOption {
   std::string folder;
-  CLI::Option* add(CLI::App& command, bool required);
+  void add(CLI::App& command);
 };
 struct BucketOptions {
   std::string file;

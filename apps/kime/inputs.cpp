@@ -8,7 +8,7 @@ namespace kime::app {
 
 void InputOptions::add(CLI::App& command) {
   command.add_option("FILE", files, "JSONL files, also .gz and .zst; - or none is standard input");
-  model.add(command, true);
+  model.add(command);
   buckets.add(command);
   command.add_option("--max-line", max_line, "A longer line is that record's error (default: 64 MiB)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
@@ -20,6 +20,9 @@ void InputOptions::add_keep(CLI::App& command) {
 }
 
 Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop) {
+  if (options.model.folder.empty()) {
+    return Error(ErrorKind::input, "no checkpoint: give its directory with -m DIR, or in the environment variable KIME_MODEL");
+  }
   auto checkpoint = Checkpoint::open(options.model.folder);
   if (!checkpoint) {
     return std::move(checkpoint).error();

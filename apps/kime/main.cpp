@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <string>
 
 #include "command.h"
 #include "kime/base/arithmetic.h"
@@ -30,7 +31,12 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kime::app::kDone : kime::app::kUnusable;
+    if (error.get_exit_code() == 0) {  // --help and --version
+      return app.exit(error);
+    }
+    const auto chosen = app.get_subcommands();
+    const std::string name = chosen.empty() ? "kime" : "kime " + chosen.front()->get_name();
+    return kime::app::fail(fmt::format("{}\nTry `{} --help`.", error.what(), name));
   }
   return command();
 }
