@@ -102,7 +102,7 @@ TEST_CASE("any number of threads, any instruction set: the same bits") {
   all.push_back(records(random, config, 1, 1)[0]);
   all.back().ids.assign(700, 17);
   const auto want = run(Loaded(config, weights, 1), all);
-  for (const std::size_t threads : {2, 3, 7}) {
+  for (const std::size_t threads : {2U, 3U, 7U}) {
     CAPTURE(threads);
     const Loaded loaded(config, weights, threads);
     CHECK(first_difference(run(loaded, all), want).empty());
@@ -162,7 +162,7 @@ TEST_CASE("a plan that is run again forgets the batch before") {
   auto large = loaded.backend().lower(loaded.weights(), loaded.graph(), {9000, 10, 60}, *workspace);  // grows what `small` uses too
   REQUIRE(large);
   Outputs outputs;
-  for (const std::size_t count : {10, 3, 7, 10}) {
+  for (const std::size_t count : {10U, 3U, 7U, 10U}) {
     for (CpuBackend::Plan* plan : {&*small, &*large}) {
       const BatchBuffer buffer = batch_of(std::span(all).first(count));
       REQUIRE(loaded.backend().run(*plan, buffer.batch(), outputs));

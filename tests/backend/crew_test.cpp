@@ -32,10 +32,10 @@ std::size_t faults(const Crew& crew, std::size_t width, std::size_t chunks) {
 }
 
 TEST_CASE("every chunk is done once") {
-  for (const std::size_t threads : {1, 2, 3, 5}) {
+  for (const std::size_t threads : {1U, 2U, 3U, 5U}) {
     const Crew crew(threads);
-    for (const std::size_t width : {0, 1, 2, 3, 9}) {
-      for (const std::size_t chunks : {0, 1, 2, 3, 40, 500}) {
+    for (const std::size_t width : {0U, 1U, 2U, 3U, 9U}) {
+      for (const std::size_t chunks : {0U, 1U, 2U, 3U, 40U, 500U}) {
         CAPTURE(threads, width, chunks);
         for (int round = 0; round < 20; ++round) {
           REQUIRE(faults(crew, width, chunks) == 0);

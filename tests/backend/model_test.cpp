@@ -66,7 +66,7 @@ TEST_CASE("a long sequence scores as the float64 reference") {
 }
 
 TEST_CASE("a batch of nothing, records without markers and records without tokens have their scores") {
-  for (const std::size_t head_layers : {0, 1, 2}) {
+  for (const std::size_t head_layers : {0U, 1U, 2U}) {
     ModelConfig config{.vocab = 9, .hidden = 16, .intermediate = 8, .heads = 2, .layers = {{true}, {false}}};
     config.head_layers = head_layers;
     CAPTURE(head_layers);

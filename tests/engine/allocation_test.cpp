@@ -87,7 +87,7 @@ TEST_CASE("a warmed run allocates nothing on any thread") {
   }
   push_record(small, random, config, 20);
   const Bucket buckets[] = {{32, 8, 32}, {2048, 512, 2048}};
-  for (const std::size_t threads : {1, 3}) {
+  for (const std::size_t threads : {1U, 3U}) {
     auto backend = std::make_shared<const CpuBackend>(threads);
     auto graph = std::make_shared<const Graph>(build_graph(config));
     auto uploaded = backend->upload(weights.source(), *graph);

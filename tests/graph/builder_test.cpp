@@ -38,8 +38,8 @@ std::size_t tokens_gemms(const Graph& graph) {
 }
 
 TEST_CASE("every op reads what an earlier one wrote, and shapes agree") {
-  for (const std::size_t layers : {1, 2, 5}) {
-    for (const std::size_t head_layers : {0, 1, 2, 3, 4}) {
+  for (const std::size_t layers : {1U, 2U, 5U}) {
+    for (const std::size_t head_layers : {0U, 1U, 2U, 3U, 4U}) {
       CAPTURE(layers, head_layers);
       const Graph graph = build_graph(config(layers, head_layers));
       std::set<ValueId> written;
@@ -65,7 +65,7 @@ TEST_CASE("every op reads what an earlier one wrote, and shapes agree") {
 }
 
 TEST_CASE("the weights are those of the checkpoint, each used once and whole") {
-  for (const std::size_t head_layers : {0, 1, 4}) {
+  for (const std::size_t head_layers : {0U, 1U, 4U}) {
     const ModelConfig model = config(3, head_layers);
     const Graph graph = build_graph(model);
     const auto specs = expected_tensors(model);
@@ -95,7 +95,7 @@ TEST_CASE("the weights are those of the checkpoint, each used once and whole") {
 }
 
 TEST_CASE("the last layer looks at all tokens for keys and values, at the picks for the rest") {
-  for (const std::size_t head_layers : {0, 1, 2}) {
+  for (const std::size_t head_layers : {0U, 1U, 2U}) {
     CAPTURE(head_layers);
     const Graph graph = build_graph(config(3, head_layers));
     const auto attention = ops_of<Attention>(graph);

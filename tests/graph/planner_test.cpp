@@ -112,8 +112,8 @@ TEST_CASE("values alive at once never overlap, and the arena stays within its bo
 }
 
 TEST_CASE("models take little more than what is alive at once") {
-  for (const std::size_t head_layers : {0, 1, 2, 4}) {
-    for (const std::size_t layers : {1, 2, 7, 22}) {
+  for (const std::size_t head_layers : {0U, 1U, 2U, 4U}) {
+    for (const std::size_t layers : {1U, 2U, 7U, 22U}) {
       ModelConfig config{.vocab = 50368, .hidden = 768, .intermediate = 1152, .heads = 12, .layers = {}};
       config.head_layers = head_layers;
       for (std::size_t i = 0; i < layers; ++i) {
