@@ -124,7 +124,7 @@ double log(double x) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
   auto exponent = static_cast<std::int64_t>(bits >> 52U) - 1023;
-  double m = std::bit_cast<double>((bits & kMantissa) | (std::uint64_t{1023} << 52U));
+  auto m = std::bit_cast<double>((bits & kMantissa) | (std::uint64_t{1023} << 52U));
   if (m >= 0x1.6a09e667f3bcdp+0) {
     m *= 0.5;
     ++exponent;

@@ -17,6 +17,8 @@ constexpr std::size_t kMaxShown = 80;
 // Builds the value, and stops at what the grammar allows but a checkpoint may not hold.
 class Builder final : public nlohmann::json_sax<Value> {
  public:
+  explicit Builder(Value& root) : root_(root) {}
+
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
   bool number_integer(number_integer_t value) override { return put(value); }
@@ -50,7 +52,6 @@ class Builder final : public nlohmann::json_sax<Value> {
 
   [[nodiscard]] const std::string& reason() const { return reason_; }
   [[nodiscard]] std::size_t position() const { return position_; }
-  [[nodiscard]] Value take() { return std::move(root_); }
 
  private:
   bool stop(std::string_view reason) {
@@ -85,7 +86,7 @@ class Builder final : public nlohmann::json_sax<Value> {
     return true;
   }
 
-  Value root_;
+  Value& root_;
   std::vector<Value*> stack_;  // the open containers; only the innermost grows, so that pointers to the others stay
   std::string key_;
   std::string reason_;
@@ -166,9 +167,10 @@ Result<Value> parse(std::string_view text, std::string_view file, Dialect dialec
     quoted = quote_python_numbers(text);
     text = quoted;
   }
-  Builder builder;
+  Value root;
+  Builder builder(root);
   if (Value::sax_parse(text.begin(), text.end(), &builder)) {
-    return builder.take();
+    return root;
   }
   if (builder.position() != 0) {
     return error_at(file, text, builder.position(), builder.reason());

@@ -94,7 +94,7 @@ Result<std::vector<Safetensors>> open_shards(const std::string& directory, const
   }
   std::vector<Safetensors> files;
   for (const auto& [name, tensors] : *shards) {
-    auto shard = open_shard(directory + "/" + name);
+    auto shard = open_shard(fmt::format("{}/{}", directory, name));
     if (!shard) {
       return std::move(shard).error();
     }
