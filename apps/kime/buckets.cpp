@@ -30,15 +30,9 @@ nlohmann::json as_json(const PackReport& report, const StageBuckets& stage) {
                        {"records", use.records},
                        {"used_tokens", use.tokens}});
   }
-  return {{"stage", stage.stage},
-          {"records", report.records},
-          {"failed", report.failed},
-          {"tokens", report.tokens},
-          {"shortest", report.shortest()},
-          {"median", report.median()},
-          {"longest", report.longest()},
-          {"batches", report.batches},
-          {"bucket_tokens", report.bucket_tokens},
+  return {{"stage", stage.stage},        {"records", report.records},     {"failed", report.failed},
+          {"tokens", report.tokens},     {"shortest", report.shortest()}, {"median", report.median()},
+          {"longest", report.longest()}, {"batches", report.batches},     {"bucket_tokens", report.bucket_tokens},
           {"buckets", buckets}};
 }
 

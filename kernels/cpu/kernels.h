@@ -27,8 +27,12 @@ enum class Activation : std::uint8_t { none, gelu, relu, geglu };
 /// left rounded up to 16. Column c, row kk is at panel(c) * kPanel * k + kk * width(panel) + c % kPanel. Columns past n are zero.
 /// For geglu, a panel is kGegluHalf columns of `a` and then the matching kGegluHalf of `g`; n counts packed columns,
 /// 2 * kGegluHalf * ceil(f / kGegluHalf).
-[[nodiscard]] constexpr std::size_t packed_floats(std::size_t n, std::size_t k) { return (n + 15) / 16 * 16 * k; }
-[[nodiscard]] constexpr std::size_t panels(std::size_t n) { return (n + kPanel - 1) / kPanel; }
+[[nodiscard]] constexpr std::size_t packed_floats(std::size_t n, std::size_t k) {
+  return (n + 15) / 16 * 16 * k;
+}
+[[nodiscard]] constexpr std::size_t panels(std::size_t n) {
+  return (n + kPanel - 1) / kPanel;
+}
 
 /// c = activation(a b + bias), or c += that. Rows of a and c may have any stride; nothing needs alignment but b (64 bytes).
 struct Gemm {
@@ -60,7 +64,7 @@ struct Attention {
   /// Query j is row `rows[j]` of q and out and stands at `positions[j]` in the sequence; both null: row j at position j, queries == keys.
   const std::uint32_t* rows = nullptr;
   const std::uint32_t* positions = nullptr;
-  std::size_t head_width = 0;  ///< A multiple of 8, at most 128.
+  std::size_t head_width = 0;    ///< A multiple of 8, at most 128.
   std::size_t reach = SIZE_MAX;  ///< Key j is seen by the query at i when |i - j| <= reach.
   float scale = 1;               ///< Scores are multiplied by it.
   /// [position][head_width / 2] each, or both null for no rope. Element i turns with element i + head_width / 2.

@@ -21,7 +21,8 @@ std::string_view to_string(DType dtype) {
 Status HostTensors::read(std::size_t index, std::uint64_t offset, std::span<std::byte> out) const {
   const auto bytes = tensors_[index].bytes;
   if (offset > bytes.size() || out.size() > bytes.size() - offset) {
-    return Error(ErrorKind::input, fmt::format("tensor {} has {} bytes; {} at offset {} were asked for", index, bytes.size(), out.size(), offset));
+    return Error(ErrorKind::input,
+                 fmt::format("tensor {} has {} bytes; {} at offset {} were asked for", index, bytes.size(), out.size(), offset));
   }
   if (!out.empty()) {
     std::memcpy(out.data(), bytes.data() + offset, out.size());

@@ -14,7 +14,9 @@ namespace kime {
 enum class DType : std::uint8_t { f32, f16, bf16 };
 
 /// Bytes of one element.
-[[nodiscard]] constexpr std::size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+[[nodiscard]] constexpr std::size_t size_of(DType dtype) {
+  return dtype == DType::f32 ? 4 : 2;
+}
 
 /// The name in a safetensors header: "F32", "F16" or "BF16".
 [[nodiscard]] std::string_view to_string(DType dtype);

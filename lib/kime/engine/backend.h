@@ -23,7 +23,8 @@ namespace kime {
 /// workspaces made from them, a workspace its plans, and the backend outlives all.
 template <class B>
 concept Backend = requires(const B& backend, const TensorSource& tensors, const Graph& graph, const typename B::Weights& weights,
-                           const Bucket& bucket, typename B::Workspace& workspace, typename B::Plan& plan, const Batch& batch, Outputs& outputs) {
+                           const Bucket& bucket, typename B::Workspace& workspace, typename B::Plan& plan, const Batch& batch,
+                           Outputs& outputs) {
   { backend.caps() } -> std::same_as<Caps>;
   { backend.upload(tensors, graph) } -> std::same_as<Result<typename B::Weights>>;
   { backend.workspace(weights) } -> std::same_as<Result<typename B::Workspace>>;

@@ -100,7 +100,8 @@ class Executor {
     }
     if (std::find(buckets_.begin(), buckets_.end(), bucket) == buckets_.end()) {
       return Error(ErrorKind::unsupported, "stage " + stage_ + " has no bucket of " + std::to_string(bucket.tokens) + " tokens, " +
-                                               std::to_string(bucket.seqs) + " sequences and " + std::to_string(bucket.markers) + " markers");
+                                               std::to_string(bucket.seqs) + " sequences and " + std::to_string(bucket.markers) +
+                                               " markers");
     }
     auto plan = program_.backend->lower(*program_.weights, *program_.graph, bucket, *workspace_);
     if (!plan) {

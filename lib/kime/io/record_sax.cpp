@@ -45,6 +45,21 @@ std::string plain_reason(std::string_view what) {
   return std::string(what.substr(0, what.find(kRead)));
 }
 
+/// The text around byte `at`, whole characters only.
+std::string_view surroundings(std::string_view text, std::size_t at) {
+  constexpr std::size_t kEachSide = 16;
+  const auto inside_character = [text](std::size_t i) { return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80; };
+  std::size_t begin = at > kEachSide ? at - kEachSide : 0;
+  std::size_t end = std::min(text.size(), at + kEachSide);
+  while (begin < end && inside_character(begin)) {
+    ++begin;
+  }
+  while (end > begin && inside_character(end)) {
+    --end;
+  }
+  return text.substr(begin, end - begin);
+}
+
 }  // namespace
 
 RecordSax::RecordSax(std::string_view line, std::string_view parsed, bool keep, Record& record)
@@ -202,7 +217,8 @@ void RecordSax::check_kept_name(std::string_view name) {
 
 bool RecordSax::parse_error(std::size_t /*position*/, const std::string& /*token*/, const Json::exception& error) {
   overflowed_ = error.id == kNumberOverflow;
-  problem_ = fmt::format("not JSON at byte {}: {}", cursor_ - begin_, plain_reason(error.what()));
+  const auto read = static_cast<std::size_t>(cursor_ - begin_);
+  problem_ = fmt::format("not JSON at byte {}, near '{}': {}", read, surroundings(line_, read), plain_reason(error.what()));
   return false;
 }
 

@@ -19,9 +19,9 @@ struct IntakeOptions {
   std::vector<std::string> files;  ///< "-" is standard input; none at all is standard input too.
   std::size_t max_line = std::size_t{64} << 20;
   RecordParserOptions records;
-  std::string stage;             ///< For messages.
+  std::string stage;            ///< For messages.
   std::vector<Bucket> buckets;  ///< A record that none of them holds is that record's error.
-  int wake_fd = -1;              ///< Readable: stop waiting for input.
+  int wake_fd = -1;             ///< Readable: stop waiting for input.
 };
 
 /// Where a record stands.

@@ -51,8 +51,8 @@ Result<StageBuckets> choose_stage(const std::string& file, const std::string& st
   }
   const auto buckets = table.stage(name);
   if (buckets.empty()) {
-    return Error(ErrorKind::input, fmt::format("no stage '{}' in {}; there is: {}", name, file.empty() ? "the compiled-in bucket table" : file,
-                                               fmt::join(table.stages(), ", ")));
+    return Error(ErrorKind::input, fmt::format("no stage '{}' in {}; there is: {}", name,
+                                               file.empty() ? "the compiled-in bucket table" : file, fmt::join(table.stages(), ", ")));
   }
   return StageBuckets{name, {buckets.begin(), buckets.end()}};
 }

@@ -9,7 +9,8 @@ namespace kime {
 namespace {
 
 // Records of a window by number: their sizes.
-void count_batch(PackReport& report, std::span<const Bucket> buckets, std::span<const RecordSize> sizes, std::span<const std::uint64_t> batch) {
+void count_batch(PackReport& report, std::span<const Bucket> buckets, std::span<const RecordSize> sizes,
+                 std::span<const std::uint64_t> batch) {
   std::size_t tokens = 0;
   std::size_t markers = 0;
   for (const auto number : batch) {

@@ -23,8 +23,8 @@ struct PackReport {
   std::uint64_t failed = 0;
   std::uint64_t tokens = 0;
   std::uint64_t batches = 0;
-  std::uint64_t bucket_tokens = 0;                  ///< What the buckets of all batches hold together.
-  std::vector<Use> buckets;                         ///< One for each bucket of the stage.
+  std::uint64_t bucket_tokens = 0;                 ///< What the buckets of all batches hold together.
+  std::vector<Use> buckets;                        ///< One for each bucket of the stage.
   std::map<std::uint32_t, std::uint64_t> lengths;  ///< How many records are so long.
 
   [[nodiscard]] std::uint32_t shortest() const { return lengths.empty() ? 0 : lengths.begin()->first; }

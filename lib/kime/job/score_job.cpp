@@ -64,7 +64,8 @@ class Job {
         options_(options),
         output_(output),
         stop_(stop),
-        ring_(std::max<std::size_t>(4096, kRecordsPerStream * options.streams), kBytesPerStream * std::max<std::size_t>(2, options.streams)),
+        ring_(std::max<std::size_t>(4096, kRecordsPerStream * options.streams),
+              kBytesPerStream * std::max<std::size_t>(2, options.streams)),
         queue_(2 * options.streams),
         window_(options.streams) {}
 

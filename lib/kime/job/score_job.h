@@ -47,9 +47,9 @@ struct ScoreSummary {
   double seconds = 0;
 };
 
-/// Scores all of `intake` to `output`, in input order, over the buckets of a stage, those that the intake was made with, and returns when the
-/// last line is written. `stop` ends it early, and is used to end it from within.
-/// Errors: `device` when the streams cannot be made; nothing was read then.
+/// Scores all of `intake` to `output`, in input order, over the buckets of a stage, those that the intake was made with, and returns when
+/// the last line is written. `stop` ends it early, and is used to end it from within. Errors: `device` when the streams cannot be made;
+/// nothing was read then.
 Result<ScoreSummary> score(Intake& intake, const Program<CpuBackend>& program, const StageBuckets& stage, const Calibration& calibration,
                            const ScoreOptions& options, Output& output, Stop& stop);
 
