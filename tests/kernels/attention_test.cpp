@@ -169,12 +169,15 @@ class Head {
   Aligned scratch_;
 };
 
-// All queries on every target: float64 for every `step`-th, equal bits, nothing written between rows.
-void check(std::size_t length, std::size_t width, std::size_t reach, bool rope, float size = 1, std::size_t step = 1) {
+// All queries on every target (the slow one only if `slow_too`): float64 for every `step`-th, equal bits, nothing written between rows.
+void check(std::size_t length, std::size_t width, std::size_t reach, bool rope, bool slow_too, float size = 1, std::size_t step = 1) {
   CAPTURE(length, width, reach, rope, size);
   Head head(length, width, reach, rope, length * 1000 + width, size);
   std::optional<Guarded> first;
   each_target([&](const Table& table) {
+    if (is_slow(table) && !slow_too) {
+      return;
+    }
     Guarded out = head.run(table);
     CHECK(out.intact());
     if (first) {
@@ -200,7 +203,7 @@ void check(std::size_t length, std::size_t width, std::size_t reach, bool rope, 
 TEST_CASE("attention: lengths around tiles and blocks, every kind of window", "[attention]") {
   for (const std::size_t length : Sizes{1, 2, 5, 6, 7, 15, 16, 17, 47, 48, 49, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193}) {
     for (const std::size_t reach : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{32}, std::size_t{64}, kFull}) {
-      check(length, 64, reach, true, 1, 1 + length / 40);
+      check(length, 64, reach, true, length < 20 || (length == 129 && reach > 5), 1, 1 + length / 40);
     }
   }
 }
@@ -208,24 +211,24 @@ TEST_CASE("attention: lengths around tiles and blocks, every kind of window", "[
 TEST_CASE("attention: head widths", "[attention]") {
   for (const std::size_t width : Sizes{8, 16, 24, 32, 40, 72, 96, 120, 128}) {
     for (const std::size_t length : Sizes{1, 7, 65, 130}) {
-      check(length, width, kFull, false);
-      check(length, width, 20, true);
+      check(length, width, kFull, false, length == 7);
+      check(length, width, 20, true, length == 65);
     }
   }
 }
 
 TEST_CASE("attention: scores far apart move the maximum from block to block", "[attention]") {
-  check(200, 64, kFull, true, 8);
-  check(200, 32, 70, false, 30);
+  check(200, 64, kFull, true, false, 8);
+  check(200, 32, 70, false, true, 30);
 }
 
 TEST_CASE("attention: long sequences", "[attention]") {
-  check(2048, 64, 64, true, 1, 37);
+  check(2048, 64, 64, true, false, 1, 37);
   Head head(8192, 64, kFull, true, 1);
   std::optional<Guarded> first;
   each_target([&](const Table& table) {
     Guarded out = head.output();
-    const std::size_t count = is_slow(table) ? 3 : 100;
+    const std::size_t count = is_slow(table) ? 1 : 100;
     for (const std::size_t query : {std::size_t{0}, std::size_t{4090}, head.length() - count}) {
       head.run(table, out, query, query + count);
       CHECK(head.worst_error(out.data() + query * head.out_stride(), query) <= 1);
@@ -249,6 +252,9 @@ TEST_CASE("attention: a query alone or in any company has the same bits", "[atte
       CAPTURE(reach);
       Guarded whole = head.run(table);
       for (const std::size_t rows : Sizes{1, 5, 6, 7, 47, 48, 49, 100}) {
+        if (is_slow(table) && rows != 7) {
+          continue;
+        }
         Guarded out = head.output();
         for (std::size_t i = 0; i < head.length(); i += rows) {
           head.run(table, out, i, std::min(head.length(), i + rows));
