@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <new>
-#include <string>
 
 #include "command.h"
 #include "kime/base/arithmetic.h"
@@ -35,8 +34,10 @@ int run(int argc, char** argv) {
       return app.exit(error);
     }
     const auto chosen = app.get_subcommands();
-    const std::string name = chosen.empty() ? "kime" : "kime " + chosen.front()->get_name();
-    return kime::app::fail(fmt::format("{}\nTry `{} --help`.", error.what(), name));
+    if (chosen.empty() && argc > 1 && argv[1][0] != '-') {
+      return kime::app::fail(fmt::format("there is no command '{}'\nTry `kime --help`.", argv[1]));
+    }
+    return kime::app::fail(fmt::format("{}\nTry `kime{} --help`.", error.what(), chosen.empty() ? "" : " " + chosen.front()->get_name()));
   }
   return command();
 }

@@ -36,7 +36,7 @@ BAD = {
     "qtype 7": (b'{"id":"x","ids":[1],"markers":[],"qtype":7}', "batch", ["sequence 0 has type 7 of 3"], "x"),
     "duplicate ids": (b'{"id":"x","ids":[1],"markers":[],"qtype":0,"ids":[2]}', "json", ["ids"], "x"),
     "duplicate by escape": (b'{"id":"x","ids":[1],"markers":[],"qtype":0,"\\u0069ds":[2]}', "json", ["ids"], "x"),
-    "deep": (b'{"id":"x","ids":[1],"markers":[],"qtype":0,"more":' + b"[" * 100000 + b"]" * 100000 + b"}", "json", ["1,024"], "x"),
+    "deep": (b'{"id":"x","ids":[1],"markers":[],"qtype":0,"more":' + b"[" * 100000 + b"]" * 100000 + b"}", "json", ["1024"], "x"),
     "invalid utf-8": (b'{"id":"\xff","ids":[1],"markers":[],"qtype":0}', "json", [], None),
     "a NUL byte": (b'{"id":"x","ids":[1],"markers":[],"qtype":0}\0', "json", [], None),
     "two documents": (b'{"ids":[1],"markers":[],"qtype":0}{}', "json", [], None),
