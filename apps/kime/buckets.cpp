@@ -44,7 +44,7 @@ void print(const PackReport& report, const StageBuckets& stage) {
   for (std::size_t i = 0; i < report.buckets.size(); ++i) {
     const auto& use = report.buckets[i];
     if (use.batches > 0) {
-      const double room = static_cast<double>(use.batches * stage.buckets[i].tokens);
+      const auto room = static_cast<double>(use.batches * stage.buckets[i].tokens);
       fmt::print("{:>10}{:>10}{:>12}{:>14}{:>6.1f} %\n", grouped(stage.buckets[i].tokens), grouped(use.batches), grouped(use.records),
                  grouped(use.tokens), 100 * static_cast<double>(use.tokens) / room);
     }

@@ -91,6 +91,7 @@ int run(const Options& options) {
 template <class T>
 std::vector<std::string> names(const std::map<std::string, T>& map) {
   std::vector<std::string> keys;
+  keys.reserve(map.size());
   for (const auto& entry : map) {
     keys.push_back(entry.first);
   }

@@ -129,7 +129,7 @@ std::optional<double> cgroup_cpu_quota(const std::string& root) {
       quota = tighter(quota, quota_above(mount, path));
       quota = tighter(quota, quota_above(mount + "/unified", path));
     } else if (names_cpu(controllers)) {
-      quota = tighter(quota, quota_above(mount + "/" + controllers, path));
+      quota = tighter(quota, quota_above(std::string(mount).append("/").append(controllers), path));
       quota = tighter(quota, quota_above(mount + "/cpu", path));
     }
   }

@@ -57,7 +57,7 @@ struct Counter {
   }
 
   template <class Other>
-  double operator()(const Other&) const {
+  double operator()(const Other& /*op*/) const {
     return 0;
   }
 };

@@ -127,7 +127,7 @@ struct ByteSource::State {
         return Error(ErrorKind::input, fmt::format("{}: truncated: its {} data breaks off after {} bytes ({} bytes unpacked)", name,
                                                    packing(), file_bytes, text_bytes));
       }
-      const auto more = read_file(block, may_wait);
+      auto more = read_file(block, may_wait);
       if (!more || more->got == Got::waiting || more->got == Got::stopped) {
         return more;
       }
