@@ -28,12 +28,12 @@ void print_summary(const ScoreSummary& summary, const Options& options) {
     return;
   }
   const double seconds = std::max(summary.seconds, 1e-9);
-  fmt::print(stderr, "kime: {} scored in {:.1f} s: {} tokens/s, {} records/s\n", counted(summary.scored, "record"), summary.seconds,
+  fmt::print(stderr, "kime: {} scored in {:.2f} s: {} tokens/s, {} records/s\n", counted(summary.scored, "record"), summary.seconds,
              grouped(static_cast<std::uint64_t>(static_cast<double>(summary.tokens) / seconds)),
              grouped(static_cast<std::uint64_t>(static_cast<double>(summary.scored) / seconds)));
   if (summary.failed > 0) {
     fmt::print(stderr, "kime: {} failed; {}\n", counted(summary.failed, "record"),
-               options.score.on_error == OnError::skip ? "their lines were left out" : "their lines say why");
+               options.score.on_error == OnError::skip ? "error lines are left out" : "see the lines with \"error\"");
   }
   if (options.verbose) {
     fmt::print(stderr, "kime: {} tokens in {}\n", grouped(summary.tokens),

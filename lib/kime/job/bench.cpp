@@ -130,20 +130,16 @@ std::vector<BenchRecord> ticket_records(std::size_t count, std::size_t vocab) {
 
 Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<BenchRecord>& records,
                           const BenchOptions& options) {
-  std::vector<Executor<CpuBackend>> executors;
-  for (std::size_t i = 0; i < options.threads; ++i) {
-    auto executor = Executor<CpuBackend>::make(program, stage.stage, stage.buckets);
-    if (!executor) {
-      return std::move(executor).error();
-    }
-    executors.push_back(*std::move(executor));
+  auto executors = make_executors(program, stage, options.threads);
+  if (!executors) {
+    return std::move(executors).error();
   }
   auto work = pack_work(records, *program.graph, stage, options.threads);
   std::vector<Outputs> outputs(options.threads);
   std::atomic<std::size_t> next = 0;
   {
     Round warm(work, next);  // plans are built, pages are touched
-    warm.run(executors, outputs, 0);
+    warm.run(*executors, outputs, 0);
   }
   BenchReport report;
   double model_seconds = 0;
@@ -152,7 +148,7 @@ Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets
   report.peak_flops = cpu::fma_peak(options.threads, kPeakSample);
   do {
     Round round(work, next);
-    round.run(executors, outputs, options.seconds / 8);
+    round.run(*executors, outputs, options.seconds / 8);
     if (round.error()) {
       return *round.error();
     }

@@ -73,4 +73,16 @@ Result<Program<CpuBackend>> load_cpu(const ModelConfig& config, const TensorSour
   return program;
 }
 
+Result<std::vector<Executor<CpuBackend>>> make_executors(const Program<CpuBackend>& program, const StageBuckets& stage, std::size_t count) {
+  std::vector<Executor<CpuBackend>> executors;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto executor = Executor<CpuBackend>::make(program, stage.stage, stage.buckets);
+    if (!executor) {
+      return std::move(executor).error();
+    }
+    executors.push_back(*std::move(executor));
+  }
+  return executors;
+}
+
 }  // namespace kime

@@ -28,4 +28,7 @@ Result<StageBuckets> choose_stage(const std::string& file, const std::string& st
 /// Errors: those of CpuBackend::upload.
 Result<Program<CpuBackend>> load_cpu(const ModelConfig& config, const TensorSource& tensors, std::size_t threads);
 
+/// An executor for each of `count` streams. Errors: `device` when one cannot be made.
+Result<std::vector<Executor<CpuBackend>>> make_executors(const Program<CpuBackend>& program, const StageBuckets& stage, std::size_t count);
+
 }  // namespace kime

@@ -279,15 +279,11 @@ class Job {
 
 Result<ScoreSummary> score(Intake& intake, const Program<CpuBackend>& program, const StageBuckets& stage, const Calibration& calibration,
                            const ScoreOptions& options, Output& output, Stop& stop) {
-  std::vector<Executor<CpuBackend>> executors;
-  for (std::size_t i = 0; i < options.streams; ++i) {
-    auto executor = Executor<CpuBackend>::make(program, stage.stage, stage.buckets);
-    if (!executor) {
-      return std::move(executor).error();
-    }
-    executors.push_back(*std::move(executor));
+  auto executors = make_executors(program, stage, options.streams);
+  if (!executors) {
+    return std::move(executors).error();
   }
-  return Job(intake, std::move(executors), stage, calibration, options, output, stop).run();
+  return Job(intake, *std::move(executors), stage, calibration, options, output, stop).run();
 }
 
 }  // namespace kime
