@@ -1,16 +1,24 @@
 // The kime binary: wires the subcommands to the command line.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <exception>
 #include <new>
 
 #include "command.h"
+#include "kime/backend/cpu/peak.h"
 #include "kime/base/arithmetic.h"
 
 namespace {
 
 std::string version() {
   return fmt::format("kime {} (arithmetic {})", KIME_VERSION, kime::kArithmetic);
+}
+
+// The kernels take the best instruction set when they do not know the name; a person who gave one wants to know.
+bool target_is_known() {
+  const char* wanted = std::getenv("KIME_CPU_TARGET");
+  return wanted == nullptr || *wanted == '\0' || kime::cpu::target_in_use() == wanted;
 }
 
 int run(int argc, char** argv) {
@@ -38,6 +46,10 @@ int run(int argc, char** argv) {
       return kime::app::fail(fmt::format("there is no command '{}'\nTry `kime --help`.", argv[1]));
     }
     return kime::app::fail(fmt::format("{}\nTry `kime{} --help`.", error.what(), chosen.empty() ? "" : " " + chosen.front()->get_name()));
+  }
+  if (!target_is_known()) {
+    return kime::app::fail(fmt::format("KIME_CPU_TARGET names '{}'; this CPU runs: {}", std::getenv("KIME_CPU_TARGET"),
+                                       fmt::join(kime::cpu::runnable_targets(), ", ")));
   }
   return command();
 }

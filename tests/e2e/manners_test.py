@@ -126,6 +126,9 @@ class Usage(Case):
         self.refused("model", self.path("nowhere"), words=["nowhere"])
         self.refused("score", "-m", DEMO, self.path("nothing.jsonl"), words=["nothing.jsonl"])
 
+    def test_an_instruction_set_that_is_not_there(self):
+        self.refused("score", "-m", DEMO, words=["mmx", "scalar"], env={"KIME_CPU_TARGET": "mmx"})
+
     def test_a_bad_bucket_table_names_its_line(self):
         table = self.path("table", b"# mine\ncompat 32 8 32\ncompat 16 8 16\n")
         self.refused("score", "-m", DEMO, "--buckets", table, words=["table:3"])
