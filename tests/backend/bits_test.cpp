@@ -114,7 +114,7 @@ TEST_CASE("any number of threads, any instruction set: the same bits") {
   }
 }
 
-TEST_CASE("runs that go on at the same time do not touch each other") {
+TEST_CASE("runs that go on at the same time do not touch each other", "[threads]") {
   const ModelConfig config = wide_config();
   const RandomWeights weights(config, 6, DType::f16);
   Random random(6);

@@ -31,7 +31,7 @@ std::size_t faults(const Crew& crew, std::size_t width, std::size_t chunks) {
   return faults;
 }
 
-TEST_CASE("every chunk is done once") {
+TEST_CASE("every chunk is done once", "[threads]") {
   for (const std::size_t threads : {1U, 2U, 3U, 5U}) {
     const Crew crew(threads);
     for (const std::size_t width : {0U, 1U, 2U, 3U, 9U}) {
@@ -45,7 +45,7 @@ TEST_CASE("every chunk is done once") {
   }
 }
 
-TEST_CASE("several callers share the helpers") {
+TEST_CASE("several callers share the helpers", "[threads]") {
   const Crew crew(4);
   std::atomic<std::size_t> bad{0};
   std::vector<std::thread> callers;
@@ -62,7 +62,7 @@ TEST_CASE("several callers share the helpers") {
   CHECK(bad == 0);
 }
 
-TEST_CASE("what helpers wrote is there for the caller") {
+TEST_CASE("what helpers wrote is there for the caller", "[threads]") {
   const Crew crew(3);
   std::vector<std::size_t> squares(1000);
   for (std::size_t round = 1; round < 50; ++round) {
