@@ -19,10 +19,11 @@ namespace {
 
 /// Records in flight for each stream, and the bytes that they may hold: enough that the other streams find work while one is on the
 /// longest record, and no more.
-constexpr std::size_t kRecordsPerStream = 2048;
+constexpr std::size_t kRecordsPerStream = 1024;
 constexpr std::size_t kBytesPerStream = std::size_t{2} << 20;
-/// A slot that holds more than this gives it back, so that a few huge records do not make every slot huge in the end.
-constexpr std::size_t kMostKept = 16384;
+/// Bytes: a slot gives back what is larger. Else every slot would in the end hold the longest record that it ever had, and memory would
+/// creep up with the length of the job.
+constexpr std::size_t kMostKept = 512;
 
 struct Slot {
   Record record;
@@ -64,8 +65,7 @@ class Job {
         options_(options),
         output_(output),
         stop_(stop),
-        ring_(std::max<std::size_t>(4096, kRecordsPerStream * options.streams),
-              kBytesPerStream * std::max<std::size_t>(2, options.streams)),
+        ring_(kRecordsPerStream * std::max<std::size_t>(2, options.streams), kBytesPerStream * std::max<std::size_t>(2, options.streams)),
         queue_(2 * options.streams),
         window_(options.streams) {}
 
