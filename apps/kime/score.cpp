@@ -45,7 +45,8 @@ int status_of(const ScoreSummary& summary) {
   switch (summary.end) {
     case ScoreEnd::output_closed:
       return kLost;
-    case ScoreEnd::lost:
+    case ScoreEnd::output_failed:
+    case ScoreEnd::input_failed:
       return fail(summary.message, kLost);
     case ScoreEnd::stopped:
       return 128 + signal_received();
@@ -82,7 +83,7 @@ int run(const Options& options) {
   if (!summary) {
     return fail(summary.error().text());
   }
-  if (summary->end != ScoreEnd::output_closed) {
+  if (summary->end != ScoreEnd::output_closed && summary->end != ScoreEnd::output_failed) {
     print_summary(*summary, options);
   }
   return status_of(*summary);

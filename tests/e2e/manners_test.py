@@ -67,7 +67,7 @@ class Pipes(Case):
         with open("/dev/full", "wb") as full:
             ran = subprocess.run([KIME, "score", "-m", DEMO, RECORDS], stdout=full, stderr=subprocess.PIPE, check=False)
         self.assertEqual(ran.returncode, 3)
-        self.assertIn(b"No space left on device", ran.stderr)
+        self.assertEqual(ran.stderr, b"kime: standard output: No space left on device\n")
 
     def test_signals_finish_what_is_in_flight(self):
         for sent, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):

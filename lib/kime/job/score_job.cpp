@@ -237,7 +237,7 @@ class Job {
         return;
       case OutputState::full:
       case OutputState::failed:
-        summary_.end = ScoreEnd::lost;
+        summary_.end = ScoreEnd::output_failed;
         summary_.message = output_.message();
         return;
       case OutputState::ok:
@@ -246,7 +246,7 @@ class Job {
     if (stopped_by_error_) {
       summary_.end = ScoreEnd::complete;
     } else if (!input_failure_.empty()) {
-      summary_.end = ScoreEnd::lost;
+      summary_.end = ScoreEnd::input_failed;
       summary_.message = input_failure_;
     } else if (stop_.requested() && !ended_early_) {
       summary_.end = ScoreEnd::stopped;

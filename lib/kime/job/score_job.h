@@ -34,7 +34,8 @@ enum class ScoreEnd {
   complete,       ///< All input was scored, or --on-error stop ended it.
   stopped,        ///< Stop was requested; what was in flight is written.
   output_closed,  ///< Nobody reads the output any more.
-  lost,           ///< The output or an input failed; `message` says how. What could be scored is written.
+  output_failed,  ///< The output took no more; `message` says why.
+  input_failed,   ///< An input failed in the middle; `message` says which and how. What came before is scored and written.
 };
 
 struct ScoreSummary {
