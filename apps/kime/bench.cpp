@@ -5,7 +5,6 @@
 
 #include "command.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/base/cpu_limits.h"
 #include "kime/job/bench.h"
 #include "kime/job/intake.h"
 #include "kime/job/random_model.h"
@@ -19,18 +18,18 @@ struct Options {
   ModelOption model;
   BucketOptions buckets;
   std::string records;
-  std::size_t threads = 0;
+  ThreadsOption threads;
   double seconds = 10;
   bool json = false;
 };
 
-Result<std::vector<BenchRecord>> read_records(const std::string& file, const ModelConfig& config, const StageBuckets& stage) {
+Result<std::vector<Record>> read_records(const std::string& file, const ModelConfig& config, const StageBuckets& stage) {
   auto intake = Intake::open(
       {.files = {file}, .records = {.vocab = config.vocab, .types = ModelConfig::types}, .stage = stage.stage, .buckets = stage.buckets});
   if (!intake) {
     return std::move(intake).error();
   }
-  std::vector<BenchRecord> records;
+  std::vector<Record> records;
   Record record;
   Where where;
   std::optional<RecordError> error;
@@ -43,7 +42,7 @@ Result<std::vector<BenchRecord>> read_records(const std::string& file, const Mod
       break;
     }
     if (!error) {
-      records.push_back({record.ids, record.markers, record.qtype});
+      records.push_back(record);
     }
   }
   if (records.empty()) {
@@ -57,7 +56,7 @@ Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tenso
   if (!stage) {
     return std::move(stage).error();
   }
-  Result<std::vector<BenchRecord>> records =
+  Result<std::vector<Record>> records =
       options.records.empty() ? ticket_records(400, config.vocab) : read_records(options.records, config, *stage);
   if (!records) {
     return std::move(records).error();
@@ -99,7 +98,7 @@ nlohmann::json as_json(const BenchReport& report, const std::string& model, std:
 }
 
 int run(const Options& options) {
-  const std::size_t threads = options.threads == 0 ? cpu_limits().usable() : options.threads;
+  const std::size_t threads = options.threads.count();
   std::string model = "base size, random weights";
   Result<BenchReport> report = Error(ErrorKind::input, "");
   if (options.model.folder.empty()) {
@@ -132,9 +131,7 @@ void add_bench(CLI::App& app, Run& run_command) {
   options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");
-  command->add_option("--threads", options->threads, "Threads that score (default: the CPUs that this process may use)")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
+  options->threads.add(*command);
   command->add_option("--seconds", options->seconds, "How long to measure (default 10)")->check(CLI::Range(0.1, 86400.0))->type_name("S");
   command->add_flag("--json", options->json, "One JSON document");
   command->footer(

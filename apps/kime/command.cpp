@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "kime/base/cpu_limits.h"
+
 namespace kime::app {
 
 void ModelOption::add(CLI::App& command) {
@@ -13,6 +15,16 @@ void ModelOption::add(CLI::App& command) {
 void BucketOptions::add(CLI::App& command) {
   command.add_option("--buckets", file, "A bucket table: `stage tokens seqs markers` a line")->type_name("FILE");
   command.add_option("--stage", stage, "The table's stage to use (default: compat, or the first one of --buckets)")->type_name("NAME");
+}
+
+void ThreadsOption::add(CLI::App& command) {
+  command.add_option("--threads", given, "Threads that score (default: the CPUs that this process may use)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+}
+
+std::size_t ThreadsOption::count() const {
+  return given == 0 ? cpu_limits().usable() : given;
 }
 
 int fail(std::string_view message, int status) {

@@ -35,6 +35,13 @@ struct BucketOptions {
   void add(CLI::App& command);
 };
 
+struct ThreadsOption {
+  std::size_t given = 0;
+  void add(CLI::App& command);
+  /// What was given, else the CPUs that this process may use.
+  [[nodiscard]] std::size_t count() const;
+};
+
 /// Prints "kime: MESSAGE" to standard error and returns `status`.
 int fail(std::string_view message, int status = kUnusable);
 

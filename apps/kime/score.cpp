@@ -6,7 +6,6 @@
 
 #include "inputs.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/base/cpu_limits.h"
 #include "kime/job/score_job.h"
 #include "signals.h"
 
@@ -18,7 +17,7 @@ struct Options {
   InputOptions input;
   ScoreOptions score;
   std::string precision = "auto";
-  std::size_t threads = 0;
+  ThreadsOption threads;
   bool quiet = false;
   bool verbose = false;
 };
@@ -64,7 +63,7 @@ Result<ScoreSummary> run_job(const Options& options, Stop& stop) {
   }
   const Checkpoint& checkpoint = inputs->checkpoint;
   ScoreOptions score_options = options.score;
-  score_options.streams = options.threads == 0 ? cpu_limits().usable() : options.threads;
+  score_options.streams = options.threads.count();
   auto program = load_cpu(checkpoint.config(), checkpoint, score_options.streams);
   if (!program) {
     return std::move(program).error();
@@ -116,9 +115,7 @@ void add_score(CLI::App& app, Run& run_command) {
   command->add_option("--precision", options->precision, "auto (default) or f32; on the CPU they are the same")
       ->check(CLI::IsMember({"auto", "f32"}))
       ->type_name("P");
-  command->add_option("--threads", options->threads, "Threads that score (default: the CPUs that this process may use)")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
+  options->threads.add(*command);
   options->input.add_keep(*command);
   command
       ->add_option_function<std::string>(

@@ -26,7 +26,7 @@ struct Work {
   double flops = 0;
 };
 
-std::vector<Work> pack_work(const std::vector<BenchRecord>& records, const Graph& graph, const StageBuckets& stage, std::size_t threads) {
+std::vector<Work> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t threads) {
   std::vector<Work> all;
   Window window(threads);
   const auto pack_window = [&] {
@@ -108,12 +108,12 @@ class Round {
 
 }  // namespace
 
-std::vector<BenchRecord> ticket_records(std::size_t count, std::size_t vocab) {
+std::vector<Record> ticket_records(std::size_t count, std::size_t vocab) {
   // Figures for a benchmark's input, which never reach a score: libm's are good enough.
   std::mt19937 random(1);
   std::normal_distribution<double> length(std::log(110.0), 0.55);
   const auto below = [&random](std::size_t limit) { return static_cast<std::uint32_t>(random() % limit); };
-  std::vector<BenchRecord> records(count);
+  std::vector<Record> records(count);
   for (auto& record : records) {
     const auto tokens = static_cast<std::size_t>(std::clamp(std::exp(length(random)), 32.0, 512.0));
     for (std::size_t i = 0; i < tokens; ++i) {
@@ -128,7 +128,7 @@ std::vector<BenchRecord> ticket_records(std::size_t count, std::size_t vocab) {
   return records;
 }
 
-Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<BenchRecord>& records,
+Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<Record>& records,
                           const BenchOptions& options) {
   auto executors = make_executors(program, stage, options.threads);
   if (!executors) {

@@ -8,19 +8,13 @@
 #include "kime/backend/cpu/cpu_backend.h"
 #include "kime/batch/batch.h"
 #include "kime/engine/executor.h"
+#include "kime/io/record.h"
 #include "kime/job/load.h"
 
 namespace kime {
 
-/// A sound record for a benchmark.
-struct BenchRecord {
-  std::vector<std::uint32_t> ids;
-  std::vector<std::uint32_t> markers;
-  std::uint8_t qtype = 0;
-};
-
 /// Records like support tickets: lengths log-normal around 110 tokens, 32 to 512, 2 to 8 markers. The same ones every time.
-[[nodiscard]] std::vector<BenchRecord> ticket_records(std::size_t count, std::size_t vocab);
+[[nodiscard]] std::vector<Record> ticket_records(std::size_t count, std::size_t vocab);
 
 struct BenchOptions {
   std::size_t threads = 1;
@@ -41,7 +35,7 @@ struct BenchReport {
 
 /// Scores the records over and over, packed as a run packs them, and measures the machine's peak between the rounds, on the same threads.
 /// Errors: those of the executors.
-Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<BenchRecord>& records,
+Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<Record>& records,
                           const BenchOptions& options);
 
 }  // namespace kime

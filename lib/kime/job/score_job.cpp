@@ -110,8 +110,7 @@ class Job {
         case Intake::Next::record:
           take(number, slot, error);
           break;
-        case Intake::Next::stopped:
-          dispatch();
+        case Intake::Next::stopped:  // while waiting, and before that what was held was handed on
           return;
         case Intake::Next::broken:
           input_failure_ = intake_.failure().text();
