@@ -46,10 +46,23 @@ class Executor {
     return {};
   }
 
-  /// Runs a batch in the first bucket that holds it and returns that bucket. Once its plan exists and `outputs` has grown, this
-  /// allocates nothing on any thread.
-  /// Errors: `batch`, `no_bucket`, and what the backend reports; `outputs` then means nothing.
-  Result<Bucket> run(const Batch& batch, Outputs& outputs) {
+  /// The same for several, which a backend may do at once.
+  Status prepare(std::span<const Bucket> buckets) {
+    if constexpr (requires { program_.backend->prepare(*program_.weights, *workspace_, buckets); }) {
+      if (auto prepared = program_.backend->prepare(*program_.weights, *workspace_, buckets); !prepared) {
+        return prepared;
+      }
+    }
+    for (const Bucket& bucket : buckets) {
+      if (auto prepared = prepare(bucket); !prepared) {
+        return prepared;
+      }
+    }
+    return {};
+  }
+
+  /// Checks a batch and gives the plan of the first bucket that holds it. Errors: `batch`, `no_bucket`, and what lowering reports.
+  Result<typename B::Plan*> plan(const Batch& batch, Bucket& taken) {
     if (auto checked = batch.check(program_.vocab, program_.types); !checked) {
       return std::move(checked).error();
     }
@@ -57,17 +70,27 @@ class Executor {
     if (bucket == nullptr) {
       return no_bucket(stage_, batch.ids.size(), batch.seqs(), batch.markers.size());
     }
-    auto plan = plan_for(*bucket);
+    taken = *bucket;
+    return plan_for(*bucket);
+  }
+
+  /// Runs a batch in the first bucket that holds it and returns that bucket. Once its plan exists and `outputs` has grown, this
+  /// allocates nothing on any thread. With a device's stream for a backend it enqueues there and waits for its own event.
+  /// Errors: those of plan(), and what the backend reports; `outputs` then means nothing.
+  Result<Bucket> run(const Batch& batch, Outputs& outputs) {
+    Bucket bucket;
+    auto plan = this->plan(batch, bucket);
     if (!plan) {
       return std::move(plan).error();
     }
     if (auto ran = program_.backend->run(**plan, batch, outputs); !ran) {
       return std::move(ran).error();
     }
-    return *bucket;
+    return bucket;
   }
 
   [[nodiscard]] const B& backend() const { return *program_.backend; }
+  [[nodiscard]] const typename B::Workspace& workspace() const { return *workspace_; }
 
   /// The buckets that have a plan, in the order in which they were built; for profiling.
   [[nodiscard]] std::vector<Bucket> warm() const {

@@ -1,0 +1,101 @@
+#include "kime/job/recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kime {
+
+namespace {
+
+std::size_t count_distinct(std::vector<std::size_t> devices) {
+  std::ranges::sort(devices);
+  return static_cast<std::size_t>(std::unique(devices.begin(), devices.end()) - devices.begin());
+}
+
+}  // namespace
+
+void Recovery::retire(std::size_t device) {
+  if (!std::exchange(devices_[device].retired, true)) {
+    --live_;
+  }
+}
+
+bool Recovery::may_take(const Work& work, std::size_t device) const {
+  const auto failed_there = [&](std::size_t each) { return std::ranges::find(work.failed_on, each) != work.failed_on.end(); };
+  if (!failed_there(device)) {
+    return true;
+  }
+  for (std::size_t other = 0; other < devices_.size(); ++other) {
+    if (!devices_[other].retired && !failed_there(other)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Recovery::Verdict Recovery::failed(Work work, std::size_t device, bool lost) {
+  work.failed_on.push_back(device);
+  if (lost) {
+    retire(device);
+    return suspects(std::move(work));
+  }
+  auto& in_a_row = devices_[device].in_a_row;
+  if (in_a_row.size() == 2) {
+    in_a_row.erase(in_a_row.begin());
+  }
+  in_a_row.push_back({work.id, false});
+  const bool twice_on_the_only_one = live_ == 1 && std::ranges::count(work.failed_on, device) >= 2;
+  if (count_distinct(work.failed_on) < 2 && !twice_on_the_only_one) {
+    Verdict verdict;
+    verdict.again.push_back(std::move(work));
+    return verdict;
+  }
+  return halve(std::move(work));
+}
+
+Recovery::Verdict Recovery::halve(Work work) {
+  Verdict verdict;
+  if (work.numbers.size() == 1) {
+    verdict.given_up = std::move(work.numbers);
+    return verdict;
+  }
+  // What they weigh is looked up again by whoever takes them.
+  const auto middle = work.numbers.begin() + static_cast<std::ptrdiff_t>(work.numbers.size() / 2);
+  verdict.again.push_back({next_id(), {work.numbers.begin(), middle}, 0, 0, {}, false});
+  verdict.again.push_back({next_id(), {middle, work.numbers.end()}, 0, 0, {}, false});
+  return verdict;
+}
+
+Recovery::Verdict Recovery::suspects(Work work) {
+  Verdict verdict;
+  if (work.numbers.size() == 1 && count_distinct(work.failed_on) >= 2) {
+    verdict.given_up = std::move(work.numbers);
+    return verdict;
+  }
+  for (const auto number : work.numbers) {
+    verdict.again.push_back({next_id(), {number}, 0, 0, work.failed_on, true});
+  }
+  return verdict;
+}
+
+std::vector<std::size_t> Recovery::scored(const Work& work, std::size_t device) {
+  devices_[device].in_a_row.clear();
+  std::vector<std::size_t> broken;
+  if (work.failed_on.empty()) {
+    return broken;
+  }
+  for (std::size_t other = 0; other < devices_.size(); ++other) {
+    auto& record = devices_[other];
+    for (auto& failure : record.in_a_row) {
+      failure.scored_elsewhere = failure.scored_elsewhere || failure.work == work.id;
+    }
+    const bool both = record.in_a_row.size() == 2 && record.in_a_row[0].scored_elsewhere && record.in_a_row[1].scored_elsewhere;
+    if (both && !record.retired && other != device) {
+      retire(other);
+      broken.push_back(other);
+    }
+  }
+  return broken;
+}
+
+}  // namespace kime

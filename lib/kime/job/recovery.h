@@ -1,0 +1,68 @@
+// What becomes of a batch that a device has failed on, and of the device: the rules, without threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kime {
+
+/// A batch on its way: records by number, and where they have failed.
+struct Work {
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> numbers;
+  std::size_t tokens = 0;
+  std::size_t markers = 0;
+  std::vector<std::size_t> failed_on;  ///< Devices, one entry a failure.
+  bool suspect = false;                ///< It was with a device that was lost: one at a time, alone.
+};
+
+/// The rules:
+///
+/// - A batch that fails on two devices, or twice on the only one, is halved; a single record that does is given up.
+/// - A device that is lost takes no more. A batch that was on it is suspected of having killed it: its records go on one by one, only one
+///   suspect at a time in the whole fleet, so that a record that kills each device it meets costs two of them, and no other record.
+/// - A device is retired when two of its batches in a row fail and others then score them.
+///
+/// One lock of its user's guards it.
+class Recovery {
+ public:
+  explicit Recovery(std::size_t devices) : devices_(devices), live_(devices) {}
+
+  struct Verdict {
+    std::vector<Work> again;
+    std::vector<std::uint64_t> given_up;  ///< Records that get an error.
+  };
+  /// `work` failed on `device`, which was lost by it if `lost` says so.
+  Verdict failed(Work work, std::size_t device, bool lost);
+  /// `work` was scored by `device`. Returns the devices that this shows to be broken: they are then retired.
+  std::vector<std::size_t> scored(const Work& work, std::size_t device);
+  /// A device takes no more.
+  void retire(std::size_t device);
+
+  [[nodiscard]] bool retired(std::size_t device) const { return devices_[device].retired; }
+  [[nodiscard]] std::size_t live() const { return live_; }
+  /// Whether `device` is a good place for `work`: it has not failed there, or there is no other.
+  [[nodiscard]] bool may_take(const Work& work, std::size_t device) const;
+
+  [[nodiscard]] std::uint64_t next_id() { return ++ids_; }
+
+ private:
+  struct Failure {
+    std::uint64_t work = 0;
+    bool scored_elsewhere = false;
+  };
+  struct DeviceRecord {
+    bool retired = false;
+    std::vector<Failure> in_a_row;  ///< The last two.
+  };
+
+  Verdict suspects(Work work);
+  Verdict halve(Work work);
+
+  std::vector<DeviceRecord> devices_;
+  std::size_t live_;
+  std::uint64_t ids_ = 0;
+};
+
+}  // namespace kime

@@ -1,0 +1,306 @@
+// Multidev: pools, buffers and contexts.
+#pragma once
+
+#include <bit>
+
+#include "kime/runtime/multidev.h"
+
+namespace kime {
+
+/// Of every slab that the runtime makes for itself: a cache line, and what vector loads of any backend like.
+inline constexpr std::size_t kPoolAlignment = 256;
+
+template <Driver D>
+Status Multidev<D>::alloc_pool(const Device& device, PoolId pool, std::size_t bytes, std::size_t alignment, MemoryMode mode) {
+  calls_.count(Call::alloc_pool);
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  if (!std::has_single_bit(alignment)) {
+    return Error(ErrorKind::device, "an alignment of " + std::to_string(alignment) + " bytes is no power of two");
+  }
+  DeviceState<D>& state = **found;
+  if (state.pools.has(pool)) {
+    return Error(ErrorKind::device, "pool " + std::to_string(pool) + " is in use");
+  }
+  auto slab = state.driver->alloc(device.ordinal, bytes, alignment, mode);
+  if (!slab) {
+    return std::move(slab).error();
+  }
+  return state.pools.add(pool, *std::move(slab), bytes);
+}
+
+template <Driver D>
+Status Multidev<D>::free_pool(const Device& device, PoolId pool) {
+  calls_.count(Call::free_pool);
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  if ((*found)->pools.has(pool)) {
+    // What is scheduled may still use it. Its failures are not this call's, and are its caller's to see.
+    std::vector<StreamPtr> streams;
+    {
+      const std::lock_guard lock((*found)->mutex);
+      streams = (*found)->streams;
+    }
+    for (const auto& stream : streams) {
+      static_cast<void>(stream->queue->wait(stream->queue->last(), kNoGroup, {}, StreamQueue::Failures::leave));
+    }
+  }
+  return (*found)->pools.remove(pool);
+}
+
+template <Driver D>
+auto Multidev<D>::place(const Buffer& buffer, std::size_t offset, std::size_t bytes) -> Result<Place<typename D::Slab>> {
+  auto device = device_at(buffer.device);
+  if (!device) {
+    return std::move(device).error();
+  }
+  return (*device)->pools.place(buffer, offset, bytes);
+}
+
+template <Driver D>
+auto Multidev<D>::place(const Context& context, Node node, std::size_t bytes) -> Result<Place<typename D::Slab>> {
+  const auto buffer = context.state->find(node);
+  if (!buffer) {
+    return Error(ErrorKind::device, "the context has no " + std::string(to_string(node)));
+  }
+  return place(*buffer, 0, bytes);
+}
+
+template <Driver D>
+Status Multidev<D>::memset_zero(const Stream& stream, PoolId pool, std::size_t offset, std::size_t bytes) {
+  calls_.count(Call::memset_zero);
+  auto on = find(stream);
+  if (!on) {
+    return std::move(on).error();
+  }
+  auto where = place(Buffer{stream.ordinal, pool, 0, 0}, offset, bytes);
+  if (!where) {
+    return std::move(where).error();
+  }
+  return run_on(*on, "zero", kNoGroup, [where = *where, bytes](D& driver, auto& native) { return driver.zero(native, where, bytes); });
+}
+
+template <Driver D>
+Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes, MemoryMode mode, const std::optional<Buffer>& old,
+                                         const std::optional<Stream>& stream) {
+  calls_.count(Call::alloc_buffer);
+  if (old && old->bytes >= bytes) {
+    return *old;
+  }
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  auto* next = &(*found)->next_pool;
+  if (stream) {
+    auto on = find(*stream);
+    if (!on) {
+      return std::move(on).error();
+    }
+    next = &on->stream->next_pool;
+    if (old) {
+      static_cast<void>(on->stream->queue->wait(on->stream->queue->last(), kNoGroup, {}, StreamQueue::Failures::leave));
+    }
+  }
+  if (old) {  // first, so that both are never there at once
+    if (auto removed = (*found)->pools.remove(old->pool); !removed) {
+      return std::move(removed).error();
+    }
+  }
+  const PoolId pool = next->fetch_add(1);
+  if (auto made = alloc_pool(device, pool, bytes, kPoolAlignment, mode); !made) {
+    return std::move(made).error();
+  }
+  return Buffer{device.ordinal, pool, 0, bytes};
+}
+
+template <Driver D>
+Result<std::optional<Buffer>> Multidev<D>::get_buffer(const Context& context, Node node) {
+  calls_.count(Call::get_buffer);
+  if (auto found = find(context); !found) {
+    return std::move(found).error();
+  }
+  return context.state->find(node);
+}
+
+template <Driver D>
+Result<std::size_t> Multidev<D>::get_used_memory(const Device& device) {
+  calls_.count(Call::get_used_memory);
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  return (*found)->pools.used();
+}
+
+// ---- contexts
+
+template <Driver D>
+auto Multidev<D>::find(const Context& context) -> Result<DevicePtr> {
+  if (!context.state) {
+    return Error(ErrorKind::device, "no context");
+  }
+  if (auto checked = check_life(context.state->life, "a context"); !checked) {
+    return std::move(checked).error();
+  }
+  {
+    const std::lock_guard lock(context.state->mutex);
+    if (context.state->finalized) {
+      return Error(ErrorKind::device, "the context has been finalized");
+    }
+  }
+  return device_at(context.state->device);
+}
+
+template <Driver D>
+auto Multidev<D>::stream_of(const Context& context) -> Result<StreamOf> {
+  if (auto found = find(context); !found) {
+    return std::move(found).error();
+  }
+  if (!context.state->stream) {
+    return Error(ErrorKind::device, "the context has no stream");
+  }
+  return find(Stream{context.state->life, context.state->device, *context.state->stream});
+}
+
+template <Driver D>
+Result<Context> Multidev<D>::make_context(const Device& device, const std::optional<Stream>& stream, const LoweringOptions& options) {
+  calls_.count(Call::make_context);
+  if (auto found = find(device); !found) {
+    return std::move(found).error();
+  }
+  auto state = std::make_shared<ContextState>();
+  state->life = device.life;
+  state->device = device.ordinal;
+  state->options = options;
+  if (stream) {
+    if (auto on = find(*stream); !on) {
+      return std::move(on).error();
+    }
+    if (stream->ordinal != device.ordinal) {
+      return Error(ErrorKind::device, "the stream is another device's");
+    }
+    state->stream = stream->subordinal;
+    state->group = ++groups_;
+  }
+  return Context{std::move(state)};
+}
+
+template <Driver D>
+Result<Context> Multidev<D>::make_child(const Context& parent, const Child& child) {
+  calls_.count(Call::make_child);
+  if (auto found = find(parent); !found) {
+    return std::move(found).error();
+  }
+  const ContextState& from = *parent.state;
+  const Device device = child.device.value_or(Device{from.life, from.device});
+  auto made = make_context(device, child.stream, child.options.value_or(from.options));
+  if (!made) {
+    return made;
+  }
+  if (device.ordinal != from.device) {
+    auto shares = shares_memory(Device{from.life, from.device}, device);
+    if (!shares) {
+      return std::move(shares).error();
+    }
+    if (!*shares) {
+      return Error(ErrorKind::device, "the child's device does not share the parent's memory");
+    }
+  }
+  ContextState& state = *made->state;
+  if (!child.stream && device.ordinal == from.device) {
+    state.stream = from.stream;
+    state.group = from.group;
+  }
+  state.merge = child.merge ? child.merge : from.merge;
+  state.parent = parent.state;
+  const std::lock_guard lock(parent.state->mutex);
+  ++parent.state->children;
+  return made;
+}
+
+template <Driver D>
+Result<std::optional<Context>> Multidev<D>::parent(const Context& context) {
+  calls_.count(Call::parent);
+  if (auto found = find(context); !found) {
+    return std::move(found).error();
+  }
+  if (!context.state->parent) {
+    return std::optional<Context>();
+  }
+  return std::optional<Context>(Context{context.state->parent});
+}
+
+template <Driver D>
+Status Multidev<D>::finalize(const Context& context) {
+  calls_.count(Call::finalize);
+  auto found = find(context);
+  if (!found) {
+    return std::move(found).error();
+  }
+  ContextState& state = *context.state;
+  std::vector<Buffer> own;
+  {
+    const std::lock_guard lock(state.mutex);
+    if (state.children > 0) {
+      return Error(ErrorKind::device, std::to_string(state.children) + (state.children == 1 ? " child" : " children") +
+                                          " of the context still live: finalize them first");
+    }
+    state.finalized = true;
+    own.swap(state.own);
+  }
+  if (state.parent) {
+    const std::lock_guard lock(state.parent->mutex);
+    --state.parent->children;
+  }
+  Status all;
+  for (const Buffer& buffer : own) {
+    if (auto freed = free_pool(Device{state.life, buffer.device}, buffer.pool); !freed && all) {
+      all = std::move(freed);
+    }
+  }
+  return all;
+}
+
+// Gives a context's slot for a buffer one of so many bytes: the one it has if that is large enough.
+template <Driver D>
+Status Multidev<D>::grow(ContextState& state, std::optional<Buffer>& slot, std::size_t bytes, MemoryMode mode) {
+  std::optional<Buffer> old;
+  {
+    const std::lock_guard lock(state.mutex);
+    old = slot;
+  }
+  std::optional<Stream> stream;
+  if (state.stream) {
+    stream = Stream{state.life, state.device, *state.stream};
+  }
+  auto buffer = alloc_buffer(Device{state.life, state.device}, bytes, mode, old, stream);
+  if (buffer && old == *buffer) {
+    return {};
+  }
+  const std::lock_guard lock(state.mutex);
+  if (old) {
+    std::erase(state.own, *old);
+    slot.reset();
+  }
+  if (!buffer) {
+    return std::move(buffer).error();
+  }
+  slot = *buffer;
+  state.own.push_back(*buffer);
+  return {};
+}
+
+template <Driver D>
+Status Multidev<D>::need(const Context& context, Node node, std::size_t bytes, MemoryMode mode) {
+  if (auto found = find(context); !found) {
+    return std::move(found).error();
+  }
+  return grow(*context.state, context.state->buffers[static_cast<std::size_t>(node)], bytes, mode);
+}
+
+}  // namespace kime

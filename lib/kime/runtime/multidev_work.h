@@ -1,0 +1,266 @@
+// Multidev: scheduled work, events, and devices that are given up.
+#pragma once
+
+#include "kime/runtime/multidev.h"
+
+namespace kime {
+
+template <Driver D>
+template <class Fn>
+Status Multidev<D>::run_on(const StreamOf& on, const char* label, TaskGroup group, Fn fn) {
+  auto ticket = on.stream->queue->schedule(
+      [driver = on.device->driver.get(), native = on.stream->native.get(), fn = std::move(fn)] { return fn(*driver, *native); }, label,
+      group);
+  if (!ticket) {
+    return std::move(ticket).error();
+  }
+  return {};
+}
+
+template <Driver D>
+Status Multidev<D>::schedule_task(const Stream& stream, Task task, const char* label) {
+  calls_.count(Call::schedule_task);
+  auto found = find(stream);
+  if (!found) {
+    return std::move(found).error();
+  }
+  auto ticket = found->stream->queue->schedule(std::move(task), label);
+  if (!ticket) {
+    return std::move(ticket).error();
+  }
+  return {};
+}
+
+template <Driver D>
+Status Multidev<D>::schedule_task(const Device& device, Task task, const char* label) {
+  return schedule_task(Stream{device.life, device.ordinal, 0}, std::move(task), label);
+}
+
+template <Driver D>
+Status Multidev<D>::await(const Stream& stream) {
+  calls_.count(Call::await);
+  auto event = all_work(stream);
+  if (!event) {
+    return std::move(event).error();
+  }
+  return sync(*event);
+}
+
+template <Driver D>
+Status Multidev<D>::await(const Device& device) {
+  calls_.count(Call::await);
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock((*found)->mutex);
+    count = (*found)->streams.size();
+  }
+  Status all;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto awaited = await(Stream{device.life, device.ordinal, i}); !awaited && all) {
+      all = std::move(awaited);
+    }
+  }
+  return all;
+}
+
+template <Driver D>
+Result<bool> Multidev<D>::is_idle(const Stream& stream) {
+  calls_.count(Call::is_idle);
+  auto found = find(stream);
+  if (!found) {
+    return std::move(found).error();
+  }
+  return found->stream->queue->idle();
+}
+
+template <Driver D>
+Result<bool> Multidev<D>::is_idle(const Device& device) {
+  calls_.count(Call::is_idle);
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  const std::lock_guard lock((*found)->mutex);
+  for (const auto& stream : (*found)->streams) {
+    if (!stream->queue->idle()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <Driver D>
+Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGroup group) {
+  StreamState<D>& state = *on.stream;
+  D* driver = on.device->driver.get();
+  const std::lock_guard lock(state.marking);
+  const Ticket number = ++state.marks;
+  auto ticket =
+      state.queue->schedule([driver, native = state.native.get(), number] { return driver->record(*native, number); }, "mark", kNoGroup);
+  if (!ticket) {
+    return std::move(ticket).error();
+  }
+  return Event{stream.life, state.queue, stream.ordinal, stream.subordinal, *ticket, number, group};
+}
+
+template <Driver D>
+Result<Event> Multidev<D>::all_work(const Stream& stream) {
+  calls_.count(Call::all_work);
+  auto found = find(stream);
+  if (!found) {
+    return std::move(found).error();
+  }
+  return mark(*found, stream, kNoGroup);
+}
+
+template <Driver D>
+Result<Event> Multidev<D>::all_work(const Device& device) {
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  // The first stream waits for the others; its point then is that of all.
+  auto gathered = make_context(device, Stream{device.life, device.ordinal, 0});
+  if (!gathered) {
+    return std::move(gathered).error();
+  }
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock((*found)->mutex);
+    count = (*found)->streams.size();
+  }
+  for (std::size_t i = 1; i < count; ++i) {
+    auto event = all_work(Stream{device.life, device.ordinal, i});
+    if (!event) {
+      return std::move(event).error();
+    }
+    if (auto waits = will_wait_for(*gathered, *event); !waits) {
+      return std::move(waits).error();
+    }
+  }
+  return all_work(Stream{device.life, device.ordinal, 0});
+}
+
+template <Driver D>
+Result<Event> Multidev<D>::all_work(const Context& context) {
+  calls_.count(Call::all_work);
+  auto on = stream_of(context);
+  if (!on) {
+    return std::move(on).error();
+  }
+  return mark(*on, Stream{context.state->life, context.state->device, *context.state->stream}, context.state->group);
+}
+
+template <Driver D>
+auto Multidev<D>::find(const Event& event) -> Result<StreamOf> {
+  if (auto checked = check_life(event.life, "an event"); !checked) {
+    return std::move(checked).error();
+  }
+  return find(Stream{event.life, event.ordinal, event.subordinal});
+}
+
+template <Driver D>
+Status Multidev<D>::sync(const Event& event) {
+  auto done = sync_until(event, {});
+  if (!done) {
+    return std::move(done).error();
+  }
+  return {};
+}
+
+template <Driver D>
+Result<bool> Multidev<D>::sync_until(const Event& event, Deadline deadline) {
+  calls_.count(Call::sync);
+  auto found = find(event);
+  if (!found) {
+    return std::move(found).error();
+  }
+  auto passed = event.queue->wait(event.ticket, event.group, deadline);
+  if (!passed || !*passed) {
+    return passed;
+  }
+  return found->device->driver->finish(*found->stream->native, event.mark, deadline);
+}
+
+template <Driver D>
+Result<bool> Multidev<D>::is_done(const Event& event) {
+  calls_.count(Call::is_done);
+  auto found = find(event);
+  if (!found) {
+    return std::move(found).error();
+  }
+  auto passed = event.queue->passed(event.ticket, event.group);
+  if (!passed || !*passed) {
+    return passed;
+  }
+  return found->device->driver->reached(*found->stream->native, event.mark);
+}
+
+template <Driver D>
+Status Multidev<D>::will_wait_for(const Context& context, const Event& event) {
+  calls_.count(Call::will_wait_for);
+  auto on = stream_of(context);
+  if (!on) {
+    return std::move(on).error();
+  }
+  auto other = find(event);
+  if (!other) {
+    return std::move(other).error();
+  }
+  return run_on(*on, "wait", context.state->group,
+                [other = other->stream, ticket = event.ticket, mark = event.mark, group = event.group](D& driver, auto& native) -> Status {
+                  auto passed = other->queue->wait(ticket, group, {}, StreamQueue::Failures::leave);
+                  if (!passed) {
+                    return std::move(passed).error();
+                  }
+                  return driver.wait_for(native, *other->native, mark);
+                });
+}
+
+template <Driver D>
+Status Multidev<D>::retire(const Device& device, const Error& why) {
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  DeviceState<D>& state = **found;
+  state.pools.set_aside();
+  const std::lock_guard lock(state.mutex);
+  if (!state.lost) {
+    state.lost = why;
+  }
+  for (const auto& stream : state.streams) {
+    stream->queue->kill(why);
+  }
+  return {};
+}
+
+template <Driver D>
+Status Multidev<D>::set_aside(const Device& device, std::shared_ptr<void> what) {
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  const std::lock_guard lock((*found)->mutex);
+  (*found)->kept.push_back(std::move(what));
+  return {};
+}
+
+template <Driver D>
+Result<std::optional<Error>> Multidev<D>::lost(const Device& device) {
+  auto found = find(device);
+  if (!found) {
+    return std::move(found).error();
+  }
+  const std::lock_guard lock((*found)->mutex);
+  if (!(*found)->lost && !(*found)->driver->alive(device.ordinal)) {
+    return std::optional<Error>(Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(device.ordinal) + " no longer works"));
+  }
+  return (*found)->lost;
+}
+
+}  // namespace kime

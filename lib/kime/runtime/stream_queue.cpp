@@ -1,0 +1,185 @@
+#include "kime/runtime/stream_queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+namespace kime {
+
+namespace {
+
+std::uint64_t now() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+StreamQueue::StreamQueue(std::function<bool()> alive, std::function<void(const TaskSpan&)> observe)
+    : alive_(std::move(alive)), observe_(std::move(observe)) {
+}
+
+Status StreamQueue::start(std::function<void(const std::function<void()>&)> enter, std::shared_ptr<void> owner) {
+  try {
+    thread_ = std::thread([self = shared_from_this(), enter = std::move(enter), owner = std::move(owner)] {
+      enter([&self] { self->work(); });
+      const std::lock_guard lock(self->mutex_);
+      self->left_ = true;
+      self->moved_.notify_all();
+    });
+  } catch (const std::system_error& error) {
+    return Error(ErrorKind::device, std::string("no thread for a stream: ") + error.what());
+  }
+  return {};
+}
+
+Result<Ticket> StreamQueue::schedule(Task task, const char* label, TaskGroup group) {
+  std::unique_lock lock(mutex_);
+  moved_.wait(lock, [this] { return dead_ || closed_ || scheduled_ - passed_ < kCapacity; });
+  if (dead_) {
+    return *dead_;
+  }
+  if (closed_) {
+    return Error(ErrorKind::device, "the stream is closed");
+  }
+  ring_[scheduled_ % kCapacity] = {std::move(task), label, group};
+  const Ticket ticket = ++scheduled_;
+  lock.unlock();
+  work_.notify_one();
+  return ticket;
+}
+
+void StreamQueue::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return dead_ || closed_ || passed_ != scheduled_; });
+    if (dead_ || passed_ == scheduled_) {
+      return;
+    }
+    Entry entry = std::move(ring_[passed_ % kCapacity]);
+    const std::uint64_t generation = generation_;
+    const bool skip = entry.group != kNoGroup && failure_of(entry.group, passed_) != nullptr;
+    running_ = true;
+    lock.unlock();
+    Status status;
+    if (!skip) {
+      TaskSpan span{entry.label, now(), 0};
+      status = entry.task();
+      span.end = now();
+      observe_(span);
+    }
+    entry.task = Task();  // what it holds is given back before anyone is told
+    const bool died = !status && !alive_();
+    lock.lock();
+    running_ = false;
+    if (generation != generation_) {
+      return;  // given up meanwhile: nobody wants the result
+    }
+    ended(std::move(status), entry.group);
+    if (died && !dead_) {
+      dead_ = failures_.back().error;
+      ++generation_;
+    }
+    moved_.notify_all();
+  }
+}
+
+void StreamQueue::ended(Status status, TaskGroup group) {
+  ++passed_;
+  if (!status) {
+    failures_.push_back({group, passed_, std::move(status).error()});
+  }
+}
+
+const StreamQueue::Failure* StreamQueue::failure_of(TaskGroup group, Ticket upto) const {
+  const auto found = std::ranges::find_if(
+      failures_, [&](const Failure& failure) { return failure.ticket <= upto && (group == kNoGroup || failure.group == group); });
+  return found == failures_.end() ? nullptr : &*found;
+}
+
+Result<bool> StreamQueue::wait(Ticket ticket, TaskGroup group, Deadline deadline, Failures failures) {
+  std::unique_lock lock(mutex_);
+  const auto over = [&] { return dead_ || passed_ >= ticket; };
+  if (!deadline) {
+    moved_.wait(lock, over);
+  } else if (!moved_.wait_until(lock, *deadline, over)) {
+    return false;
+  }
+  if (const Failure* failure = failure_of(group, ticket)) {
+    Error error = failure->error;
+    if (failures == Failures::collect) {
+      std::erase_if(failures_, [&](const Failure& each) { return group == kNoGroup ? each.ticket <= ticket : each.group == group; });
+    }
+    return error;
+  }
+  if (passed_ < ticket) {
+    return *dead_;
+  }
+  return true;
+}
+
+Result<bool> StreamQueue::passed(Ticket ticket, TaskGroup group) {
+  const std::lock_guard lock(mutex_);
+  if (const Failure* failure = failure_of(group, ticket)) {
+    return failure->error;
+  }
+  if (passed_ < ticket && dead_) {
+    return *dead_;
+  }
+  return passed_ >= ticket;
+}
+
+Ticket StreamQueue::last() {
+  const std::lock_guard lock(mutex_);
+  return scheduled_;
+}
+
+bool StreamQueue::idle() {
+  const std::lock_guard lock(mutex_);
+  return !running_ && (dead_ || passed_ == scheduled_);
+}
+
+std::optional<Error> StreamQueue::dead() {
+  const std::lock_guard lock(mutex_);
+  return dead_;
+}
+
+std::uint64_t StreamQueue::generation() {
+  const std::lock_guard lock(mutex_);
+  return generation_;
+}
+
+void StreamQueue::kill(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (!dead_) {
+    dead_ = error;
+    ++generation_;
+    for (Ticket ticket = passed_; ticket < scheduled_; ++ticket) {
+      ring_[ticket % kCapacity].task = Task();
+    }
+  }
+  work_.notify_all();
+  moved_.notify_all();
+}
+
+void StreamQueue::close() {
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  work_.notify_all();
+  moved_.notify_all();
+  if (!thread_.joinable()) {
+    return;
+  }
+  // A dead stream's thread may never come back; any other finishes what is queued.
+  moved_.wait(lock, [this] { return left_ || (dead_ && running_); });
+  std::thread thread = std::move(thread_);
+  const bool leave = !left_;
+  lock.unlock();
+  if (leave) {
+    thread.detach();
+  } else {
+    thread.join();
+  }
+}
+
+}  // namespace kime
