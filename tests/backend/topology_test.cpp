@@ -113,22 +113,23 @@ TEST_CASE("any plan uses the threads there are, and no device is without one") {
 
 TEST_CASE("streams are placed on their node, and on fast cores first") {
   const Plans two = {{0, 32}, {1, 32}};
-  CHECK(place_stream(machine({32, 32}), two, 1, 5) == Placement{1, kAny});
-  CHECK(place_stream(machine({32, 32}), Plans{{kAny, 64}}, 0, 5) == Placement{});
-  CHECK(place_stream(machine({2}), Plans{{0, 2}}, 0, 1) == Placement{});
+  CHECK(place_stream(machine({32, 32}), two, 1, 5, 32) == Placement{1, kAny});
+  CHECK(place_stream(machine({32, 32}), Plans{{kAny, 64}}, 0, 5, 64) == Placement{});
+  CHECK(place_stream(machine({2}), Plans{{0, 2}}, 0, 1, 2) == Placement{});
 
   CpuTopology hybrid = machine({12});
   hybrid.core_types = {{1, 4}, {0, 8}};  // the fastest first
   const Plans one = {{0, 12}};
-  CHECK(place_stream(hybrid, one, 0, 0) == Placement{kAny, 1});
-  CHECK(place_stream(hybrid, one, 0, 3) == Placement{kAny, 1});
-  CHECK(place_stream(hybrid, one, 0, 4) == Placement{kAny, 0});
-  CHECK(place_stream(hybrid, one, 0, 11) == Placement{kAny, 0});
-  CHECK(place_stream(hybrid, one, 0, 12) == Placement{kAny, 1});
+  CHECK(place_stream(hybrid, one, 0, 0, 12) == Placement{kAny, 1});
+  CHECK(place_stream(hybrid, one, 0, 3, 12) == Placement{kAny, 1});
+  CHECK(place_stream(hybrid, one, 0, 4, 12) == Placement{kAny, 0});
+  CHECK(place_stream(hybrid, one, 0, 11, 12) == Placement{kAny, 0});
+  CHECK(place_stream(hybrid, one, 0, 12, 13) == Placement{kAny, 1});
+  CHECK(place_stream(hybrid, one, 0, 0, 1) == Placement{});  // a stream with helpers
   const Plans split = {{0, 3}, {0, 3}, {0, 7}};
-  CHECK(place_stream(hybrid, split, 1, 0) == Placement{kAny, 1});
-  CHECK(place_stream(hybrid, split, 1, 1) == Placement{kAny, 0});
-  CHECK(place_stream(hybrid, split, 2, 6) == Placement{});  // more threads than cores
+  CHECK(place_stream(hybrid, split, 1, 0, 3) == Placement{kAny, 1});
+  CHECK(place_stream(hybrid, split, 1, 1, 3) == Placement{kAny, 0});
+  CHECK(place_stream(hybrid, split, 2, 6, 7) == Placement{});  // more threads than cores
 }
 
 TEST_CASE("this machine's topology agrees with the process's limits") {
@@ -169,4 +170,7 @@ TEST_CASE("a placed function runs on its own thread, within the process's CPUs, 
     const cpu_set_t after = affinity();
     CHECK(CPU_EQUAL(&after, &before));
   }
+  int runs = 0;
+  run_on_node(kime::cpu::read_topology(), node, [&] { ++runs; });
+  CHECK(runs == 1);
 }

@@ -115,12 +115,13 @@ Result<std::vector<CpuDevicePlan>> plan_cpu_devices(const CpuTopology& topology,
   return devices;
 }
 
-Placement place_stream(const CpuTopology& topology, std::span<const CpuDevicePlan> devices, std::size_t device, std::size_t stream) {
+Placement place_stream(const CpuTopology& topology, std::span<const CpuDevicePlan> devices, std::size_t device, std::size_t stream,
+                       std::size_t streams) {
   const CpuDevicePlan& plan = devices[device];
   if (topology.nodes.size() > 1) {
     return {plan.node, kAny};
   }
-  if (topology.core_types.size() > 1) {
+  if (topology.core_types.size() > 1 && streams >= plan.threads) {
     std::size_t core = stream % plan.threads;  // counted from the fastest
     for (const CpuDevicePlan& before : devices.first(device)) {
       core += before.threads;
@@ -142,6 +143,10 @@ void run_placed(const Placement& placement, const std::function<void()>& fn) {
   }
   tbb::task_arena arena(constraints(placement.node, placement.core_type).set_max_concurrency(1));
   arena.execute([&] { fn(); });
+}
+
+void run_on_node(const CpuTopology& topology, int node, const std::function<void()>& fn) {
+  run_placed({topology.nodes.size() > 1 ? node : kAny, kAny}, fn);
 }
 
 }  // namespace kime::cpu

@@ -58,14 +58,16 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// The place of stream `stream` of `devices[device]`. Where there is one node it needs no binding to it. Of the core types of a hybrid
-/// CPU (on one node, as all are) the fast cores go first, to the first streams of the first devices; streams beyond the threads of their
-/// device begin anew with its first.
+/// The place of stream `stream` of the `streams` of `devices[device]`. Where there is one node it needs no binding to it. The core types
+/// of a hybrid CPU (which is one node) count only where the device has a stream for each of its threads: else a stream computes with
+/// helpers, and must not lead them all to a few cores. The fast cores then go first, to the first streams of the first devices.
 [[nodiscard]] Placement place_stream(const CpuTopology& topology, std::span<const CpuDevicePlan> devices, std::size_t device,
-                                     std::size_t stream);
+                                     std::size_t stream, std::size_t streams);
 
-/// Runs fn() on the calling thread, kept to its place by oneTBB until fn returns. A placement of nothing touches no oneTBB. No thread
-/// is made.
+/// Runs fn() on the calling thread, kept to its place by oneTBB until fn returns; threads that fn starts inherit it. A placement of
+/// nothing touches no oneTBB. No thread is made.
 void run_placed(const Placement& placement, const std::function<void()>& fn);
+/// run_placed() on a node; where there is only one, or for kAny, anywhere.
+void run_on_node(const CpuTopology& topology, int node, const std::function<void()>& fn);
 
 }  // namespace kime::cpu
