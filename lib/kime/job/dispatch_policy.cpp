@@ -41,7 +41,7 @@ void BatchTime::observe(std::size_t tokens, double seconds, std::size_t target) 
   per_token_ = y_ / (x_ + weight_ * fixed_tokens_);
 }
 
-DispatchPolicy::DispatchPolicy(std::vector<WorkerSpec> workers, std::size_t unit) : unit_(unit) {
+DispatchPolicy::DispatchPolicy(const std::vector<WorkerSpec>& workers, std::size_t unit) : unit_(unit) {
   workers_.reserve(workers.size());
   for (const WorkerSpec& spec : workers) {
     Worker& worker = workers_.emplace_back();

@@ -52,7 +52,7 @@ class BatchTime {
 class DispatchPolicy {
  public:
   /// `unit`: tokens of a usual unit; a worker with no larger target takes one unit at a time.
-  explicit DispatchPolicy(std::vector<WorkerSpec> workers, std::size_t unit = CostModel{}.target);
+  explicit DispatchPolicy(const std::vector<WorkerSpec>& workers, std::size_t unit = CostModel{}.target);
 
   /// How many tokens a free worker should take now: whole units from the front of the queue as long as they fit, at least one. 0: leave
   /// them to others; whoever gets it must let the other free workers ask, and ask again when something changed (a batch ended, units came,
