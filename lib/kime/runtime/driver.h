@@ -32,6 +32,7 @@ struct HardwareLimits {
   std::optional<std::size_t> bucket_tokens;       ///< The largest bucket.
   std::optional<std::size_t> threads_per_group;   ///< Of a work group.
   std::optional<std::size_t> group_memory_bytes;  ///< Shared memory of a work group.
+  bool operator==(const HardwareLimits&) const = default;
 };
 
 /// What is known of a device without using it.
