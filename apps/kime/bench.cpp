@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "fleet_options.h"
 #include "kime/backend/cpu/peak.h"
+#include "kime/graph/builder.h"
 #include "kime/job/bench.h"
 #include "kime/job/intake.h"
 #include "kime/job/random_model.h"
@@ -18,7 +20,7 @@ struct Options {
   ModelOption model;
   BucketOptions buckets;
   std::string records;
-  ThreadsOption threads;
+  DeviceOptions devices;
   double seconds = 10;
   bool json = false;
 };
@@ -61,11 +63,13 @@ Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tenso
   if (!records) {
     return std::move(records).error();
   }
-  auto program = load_cpu(config, tensors, threads);
-  if (!program) {
-    return std::move(program).error();
+  const auto graph = std::make_shared<const Graph>(build_graph(config));
+  const ModelToLoad model{&tensors, graph, config.vocab, ModelConfig::types};
+  auto fleet = make_fleet(options.devices, {&model, 1}, *stage, {});
+  if (!fleet) {
+    return std::move(fleet).error();
   }
-  return bench(*program, *stage, *records, {.threads = threads, .seconds = options.seconds});
+  return bench(**fleet, *graph, *stage, *records, {.threads = threads, .seconds = options.seconds});
 }
 
 void print(const BenchReport& report, const std::string& model, std::size_t threads) {
@@ -98,7 +102,7 @@ nlohmann::json as_json(const BenchReport& report, const std::string& model, std:
 }
 
 int run(const Options& options) {
-  const std::size_t threads = options.threads.count();
+  const std::size_t threads = options.devices.threads.count();
   std::string model = "base size, random weights";
   Result<BenchReport> report = Error(ErrorKind::input, "");
   if (options.model.folder.empty()) {
@@ -131,7 +135,7 @@ void add_bench(CLI::App& app, Run& run_command) {
   options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");
-  options->threads.add(*command);
+  options->devices.add(*command);
   command->add_option("--seconds", options->seconds, "How long to measure (default 10)")->check(CLI::Range(0.1, 86400.0))->type_name("S");
   command->add_flag("--json", options->json, "One JSON document");
   command->footer(

@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "kime/job/intake.h"
-#include "kime/job/load.h"
+#include "kime/job/stage.h"
 #include "kime/job/stop.h"
 #include "kime/model/checkpoint.h"
 
@@ -16,23 +16,25 @@ namespace kime::app {
 /// The options, as given.
 struct InputOptions {
   std::vector<std::string> files;
-  ModelOption model;
+  std::vector<std::string> models;
   BucketOptions buckets;
   std::size_t max_line = std::size_t{64} << 20;
   bool keep = false;
 
-  void add(CLI::App& command);
+  /// `ensemble`: -m may be given several times.
+  void add(CLI::App& command, bool ensemble = false);
   void add_keep(CLI::App& command);
 };
 
 /// What they name, open and checked.
 struct Inputs {
-  Checkpoint checkpoint;
+  std::vector<Checkpoint> checkpoints;  ///< At least one; all with the same vocabulary and types.
   StageBuckets stage;
   Intake intake;
 };
 
-/// Errors: those of Checkpoint::open, choose_stage and Intake::open; nothing is read before all three are done.
+/// Errors: those of Checkpoint::open, choose_stage and Intake::open, and checkpoints that do not go together; nothing is read before all
+/// are done.
 Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop);
 
 /// The stop that this process's SIGINT and SIGTERM request.

@@ -2,10 +2,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
 
+#include "fleet_options.h"
 #include "inputs.h"
 #include "kime/backend/cpu/peak.h"
+#include "kime/graph/builder.h"
 #include "kime/job/score_job.h"
 #include "signals.h"
 
@@ -16,8 +25,12 @@ namespace {
 struct Options {
   InputOptions input;
   ScoreOptions score;
+  bool emit_given = false;
   std::string precision = "auto";
-  ThreadsOption threads;
+  DeviceOptions devices;
+  std::string stats;
+  std::string trace;
+  bool reproducible = false;  ///< There is one class of devices yet, the CPU: what it asks for always holds.
   bool quiet = false;
   bool verbose = false;
 };
@@ -46,6 +59,7 @@ int status_of(const ScoreSummary& summary) {
       return kLost;
     case ScoreEnd::output_failed:
     case ScoreEnd::input_failed:
+    case ScoreEnd::devices_lost:
       return fail(summary.message, kLost);
     case ScoreEnd::stopped:
       return 128 + signal_received();
@@ -55,37 +69,150 @@ int status_of(const ScoreSummary& summary) {
   return summary.failed > 0 ? kSomeFailed : kDone;
 }
 
-Result<ScoreSummary> run_job(const Options& options, Stop& stop) {
+// Everything a run needs, made in the order in which it can fail.
+struct Prepared {
+  explicit Prepared(Inputs opened) : inputs(std::move(opened)) {}
+
+  Inputs inputs;
+  std::vector<Calibration> calibrations;
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
+  std::unique_ptr<Fleet> fleet;
+};
+
+// The rows of the trace that show what streams do; made when a stream is first seen.
+class StreamRows {
+ public:
+  explicit StreamRows(Trace& trace) : trace_(trace) {}
+  void operator()(const std::string& stream, const TaskSpan& span) {
+    std::size_t row = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto [found, added] = rows_.try_emplace(stream, 0);
+      if (added) {
+        found->second = trace_.row(stream);
+      }
+      row = found->second;
+    }
+    trace_.span(row, span.label, span.begin, span.end);
+  }
+
+ private:
+  Trace& trace_;
+  std::mutex mutex_;
+  std::map<std::string, std::size_t> rows_;
+};
+
+Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prepared) {
+  std::vector<ModelToLoad> models;
+  for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
+    const ModelConfig& config = checkpoint.config();
+    prepared.calibrations.push_back(checkpoint.calibration());
+    models.push_back({&checkpoint, std::make_shared<const Graph>(build_graph(config)), config.vocab, ModelConfig::types});
+  }
+  FleetOptions fleet;
+  if (!options.quiet) {
+    fleet.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+  }
+  if (prepared.trace) {
+    fleet.observe = [rows = std::make_shared<StreamRows>(*prepared.trace)](const std::string& stream, const TaskSpan& span) {
+      (*rows)(stream, span);
+    };
+  }
+  return make_fleet(options.devices, models, prepared.inputs.stage, std::move(fleet));
+}
+
+Result<Prepared> prepare(const Options& options, Stop& stop) {
   const auto begin = std::chrono::steady_clock::now();
   auto inputs = open_inputs(options.input, stop);
   if (!inputs) {
     return std::move(inputs).error();
   }
-  const Checkpoint& checkpoint = inputs->checkpoint;
-  ScoreOptions score_options = options.score;
-  score_options.streams = options.threads.count();
-  auto program = load_cpu(checkpoint.config(), checkpoint, score_options.streams);
-  if (!program) {
-    return std::move(program).error();
+  Prepared prepared(*std::move(inputs));
+  if (!options.trace.empty()) {
+    auto trace = Trace::create(options.trace);
+    if (!trace) {
+      return std::move(trace).error();
+    }
+    prepared.trace = *std::move(trace);
   }
+  if (!options.stats.empty()) {  // now, so that a long run is not for nothing
+    prepared.stats.reset(std::fopen(options.stats.c_str(), "wbe"));
+    if (!prepared.stats) {
+      return Error(ErrorKind::input, fmt::format("{}: {}", options.stats, std::strerror(errno)));
+    }
+  }
+  auto fleet = load_fleet(options, prepared);
+  if (!fleet) {
+    return std::move(fleet).error();
+  }
+  prepared.fleet = *std::move(fleet);
   if (options.verbose) {
-    fmt::print(stderr, "kime: {}: {} parameters, loaded in {:.2f} s; {} on {}, float32\n", checkpoint.directory(),
-               grouped(checkpoint.parameters()), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-               cpu::target_in_use(), counted(score_options.streams, "thread"));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
+      fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
+    }
+    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, float32\n", seconds, cpu::target_in_use(),
+               counted(prepared.fleet->lanes().size(), "stream"));
+    for (const FleetDevice& device : prepared.fleet->devices()) {
+      fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));
+    }
   }
-  Output output(STDOUT_FILENO, "standard output");
-  return score(inputs->intake, *program, inputs->stage, checkpoint.calibration(), score_options, output, stop);
+  return prepared;
+}
+
+// The document of --stats.
+nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
+  return {{"records", summary.scored},    {"failed", summary.failed},   {"tokens", summary.tokens},
+          {"batches", summary.batches},   {"seconds", summary.seconds}, {"devices", to_json(summary.devices, summary.seconds)},
+          {"runtime", fleet.debug_info()}};
+}
+
+int finish(const ScoreSummary& summary, Prepared& prepared, const Options& options) {
+  if (summary.end != ScoreEnd::output_closed && summary.end != ScoreEnd::output_failed) {
+    print_summary(summary, options);
+  }
+  int status = status_of(summary);
+  if (prepared.trace) {
+    if (auto closed = prepared.trace->close(); !closed) {
+      status = fail(closed.error().text(), kLost);
+    }
+  }
+  if (prepared.stats) {
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet).dump(2));
+    if (std::fflush(prepared.stats.get()) != 0) {
+      status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
+    }
+  }
+  return status;
 }
 
 int run(const Options& options) {
-  auto summary = run_job(options, stop_of_process());
-  if (!summary) {
-    return fail(summary.error().text());
+  Stop& stop = stop_of_process();
+  auto prepared = prepare(options, stop);
+  if (!prepared) {
+    return fail(prepared.error().text());
   }
-  if (summary->end != ScoreEnd::output_closed && summary->end != ScoreEnd::output_failed) {
-    print_summary(*summary, options);
+  ScoreOptions score_options = options.score;
+  if (prepared->inputs.checkpoints.size() > 1 && options.score.ensemble == Ensemble::mean) {
+    if (options.emit_given && options.score.emit == Emit::logits) {
+      return fail("--ensemble mean averages probabilities and has no logits: use --emit probs, or --ensemble logits");
+    }
+    score_options.emit = options.emit_given ? options.score.emit : Emit::probs;
   }
-  return status_of(*summary);
+  if (!options.quiet) {
+    score_options.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+  }
+  score_options.trace = prepared->trace.get();
+  Output output(STDOUT_FILENO, "standard output");
+  const ScoreSummary summary =
+      score(prepared->inputs.intake, *prepared->fleet, prepared->inputs.stage, prepared->calibrations, score_options, output, stop);
+  const int status = finish(summary, *prepared, options);
+  if (prepared->fleet->hangs()) {
+    std::fflush(nullptr);
+    std::_Exit(status);  // a thread that hangs in a driver can be neither joined nor left to run beside the end
+  }
+  return status;
 }
 
 template <class T>
@@ -103,19 +230,30 @@ std::vector<std::string> names(const std::map<std::string, T>& map) {
 void add_score(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("score", "Score records: one line a record to standard output, in input order");
   auto options = std::make_shared<Options>();
-  options->input.add(*command);
+  options->input.add(*command, true);
   const std::map<std::string, Emit> emits{{"logits", Emit::logits}, {"probs", Emit::probs}, {"answer", Emit::answer}, {"all", Emit::all}};
   const std::map<std::string, OnError> on_errors{{"line", OnError::line}, {"skip", OnError::skip}, {"stop", OnError::stop}};
   command
       ->add_option_function<std::string>(
-          "--emit", [options, emits](const std::string& name) { options->score.emit = emits.at(name); },
+          "--emit",
+          [options, emits](const std::string& name) {
+            options->score.emit = emits.at(name);
+            options->emit_given = true;
+          },
           "What a line says: logits (default), probs, answer or all")
       ->check(CLI::IsMember(names(emits)))
       ->type_name("FORM");
   command->add_option("--precision", options->precision, "auto (default) or f32; on the CPU they are the same")
       ->check(CLI::IsMember({"auto", "f32"}))
       ->type_name("P");
-  options->threads.add(*command);
+  command
+      ->add_option_function<std::string>(
+          "--ensemble",
+          [options](const std::string& name) { options->score.ensemble = name == "mean" ? Ensemble::mean : Ensemble::logits; },
+          "Several -m: average calibrated probabilities (mean, default; no logits), or logits")
+      ->check(CLI::IsMember({"mean", "logits"}))
+      ->type_name("HOW");
+  options->devices.add(*command);
   options->input.add_keep(*command);
   command
       ->add_option_function<std::string>(
@@ -123,13 +261,19 @@ void add_score(CLI::App& app, Run& run_command) {
           "A bad record: its error line in its place (line, default), no line (skip), or the end (stop)")
       ->check(CLI::IsMember(names(on_errors)))
       ->type_name("WHAT");
+  command->add_option("--stats", options->stats, "Write what each device did, as one JSON document")->type_name("FILE");
+  command->add_option("--trace", options->trace, "Write a timeline in the Chrome trace format, for ui.perfetto.dev")->type_name("FILE");
+  command->add_flag("--reproducible", options->reproducible,
+                    "Keep to one class of devices, so that bits never differ from run to run (on CPUs they never do)");
   auto* quiet = command->add_flag("-q,--quiet", options->quiet, "No notices and no summary on standard error");
   command->add_flag("-v,--verbose", options->verbose, "Say more on standard error")->excludes(quiet);
   command->footer(
       examples("  kime score records.jsonl -m checkpoint/ > scores.jsonl\n"
                "  zcat part-*.gz | kime score -m checkpoint/ --emit answer | jq .choice\n"
                "  tail -f queue.jsonl | kime score -m checkpoint/ --emit probs --keep\n"
-               "  KIME_MODEL=checkpoint/ kime score a.jsonl b.jsonl.zst --on-error stop"));
+               "  KIME_MODEL=checkpoint/ kime score a.jsonl b.jsonl.zst --on-error stop\n"
+               "  kime score records.jsonl -m one/ -m two/ --ensemble mean > scores.jsonl\n"
+               "  kime score records.jsonl -m checkpoint/ --stats stats.json --trace trace.json > scores.jsonl"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }
 

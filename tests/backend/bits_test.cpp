@@ -80,7 +80,8 @@ TEST_CASE("alone, in any order, in any bucket: the same bits") {
     const ModelConfig config = random_config(random);
     CAPTURE(seed, config.hidden, config.head_layers);
     const RandomWeights weights(config, seed, DType::f16);
-    const Loaded loaded(config, weights, 1);
+    const auto loaded_model = Loaded::load(config, weights, 1);
+    const Loaded& loaded = *loaded_model;
     auto all = records(random, config, 12, 100);
     const auto together = run(loaded, all);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -101,16 +102,17 @@ TEST_CASE("any number of threads, any instruction set: the same bits") {
   auto all = records(random, config, 9, 150);
   all.push_back(records(random, config, 1, 1)[0]);
   all.back().ids.assign(700, 17);
-  const auto want = run(Loaded(config, weights, 1), all);
+  const auto want = run(*Loaded::load(config, weights, 1), all);
   for (const std::size_t threads : {2U, 3U, 7U}) {
     CAPTURE(threads);
-    const Loaded loaded(config, weights, threads);
+    const auto loaded_model = Loaded::load(config, weights, threads);
+    const Loaded& loaded = *loaded_model;
     CHECK(first_difference(run(loaded, all), want).empty());
     CHECK(first_difference(run(loaded, std::span(all).last(1)), {want.back()}).empty());
   }
   for (const kernels::Table* table : kernels::tables()) {
     CAPTURE(table->target);
-    CHECK(first_difference(run(Loaded(config, weights, 2, *table), all), want).empty());
+    CHECK(first_difference(run(*Loaded::load(config, weights, 2, *table), all), want).empty());
   }
 }
 
@@ -119,7 +121,8 @@ TEST_CASE("runs that go on at the same time do not touch each other", "[threads]
   const RandomWeights weights(config, 6, DType::f16);
   Random random(6);
   const auto all = records(random, config, 12, 120);
-  const Loaded loaded(config, weights, 3);
+  const auto loaded_model = Loaded::load(config, weights, 3);
+  const Loaded& loaded = *loaded_model;
   const auto want = run(loaded, all);
   std::vector<std::string> differences(5);  // more callers than threads, too
   {
@@ -153,19 +156,18 @@ TEST_CASE("a plan that is run again forgets the batch before") {
   const RandomWeights weights(config, 8);
   Random random(8);
   const auto all = records(random, config, 10, 60);
-  const Loaded loaded(config, weights, 2);
+  const auto loaded_model = Loaded::load(config, weights, 2);
+  const Loaded& loaded = *loaded_model;
   const auto want = run(loaded, all);
-  auto workspace = loaded.backend().workspace(loaded.weights());
-  REQUIRE(workspace);
-  auto small = loaded.backend().lower(loaded.weights(), loaded.graph(), {700, 10, 60}, *workspace);
+  auto small = loaded.plan({700, 10, 60});
   REQUIRE(small);
-  auto large = loaded.backend().lower(loaded.weights(), loaded.graph(), {9000, 10, 60}, *workspace);  // grows what `small` uses too
+  auto large = loaded.plan({9000, 10, 60});
   REQUIRE(large);
   Outputs outputs;
   for (const std::size_t count : {10U, 3U, 7U, 10U}) {
-    for (CpuBackend::Plan* plan : {&*small, &*large}) {
+    for (const RunnablePlan* plan : {&*small, &*large}) {
       const BatchBuffer buffer = batch_of(std::span(all).first(count));
-      REQUIRE(loaded.backend().run(*plan, buffer.batch(), outputs));
+      REQUIRE(loaded.run(*plan, buffer.batch(), outputs));
       CHECK(
           first_difference(by_record(buffer.batch(), outputs), {want.begin(), want.begin() + static_cast<std::ptrdiff_t>(count)}).empty());
     }
@@ -178,11 +180,12 @@ TEST_CASE("the caller's floating-point settings neither matter nor change") {
   const RandomWeights weights(config, 9);
   Random random(9);
   const auto all = records(random, config, 4, 90);
-  const auto want = run(Loaded(config, weights, 2), all);
+  const auto want = run(*Loaded::load(config, weights, 2), all);
   const std::uint32_t before = _mm_getcsr();
   constexpr std::uint32_t kOdd = 0x1F80U | 0x8000U | 0x40U | 0x6000U;  // flush to zero, denormals are zero, round towards zero
   _mm_setcsr(kOdd);
-  const Loaded loaded(config, weights, 2);
+  const auto loaded_model = Loaded::load(config, weights, 2);
+  const Loaded& loaded = *loaded_model;
   const auto got = run(loaded, all);
   const std::uint32_t after = _mm_getcsr();
   _mm_setcsr(before);

@@ -33,8 +33,8 @@ double worst(const Outputs& got, const ReferenceOutputs& want) {
 void check(const ModelConfig& config, std::uint64_t seed, DType dtype, const BatchBuffer& buffer, std::size_t threads) {
   CAPTURE(seed, config.hidden, config.heads, config.intermediate, config.layers.size(), config.window, config.head_layers);
   const RandomWeights weights(config, seed, dtype);
-  const Loaded loaded(config, weights, threads);
-  const double error = worst(loaded.run(buffer.batch()), reference_model(config, weights, buffer.batch()));
+  const auto loaded = Loaded::load(config, weights, threads);
+  const double error = worst(loaded->run(buffer.batch()), reference_model(config, weights, buffer.batch()));
   CHECK(error < 100 * kUnit);
 }
 

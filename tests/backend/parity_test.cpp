@@ -36,9 +36,8 @@ double distance(const std::filesystem::path& set) {
   auto checkpoint = Checkpoint::open(set.string());
   REQUIRE(checkpoint);
   const Graph graph = build_graph(checkpoint->config());
-  const CpuBackend backend(2);
-  auto weights = backend.upload(*checkpoint, graph);
-  REQUIRE(weights);
+  auto loaded = Loaded::load(*checkpoint, graph, 2);
+  REQUIRE(loaded);
   BatchBuffer buffer;
   for (const Json& record : lines(set / "records.jsonl")) {
     REQUIRE(buffer.push(record["ids"].get<std::vector<std::uint32_t>>(), record["markers"].get<std::vector<std::uint32_t>>(),
@@ -46,12 +45,8 @@ double distance(const std::filesystem::path& set) {
   }
   const Batch batch = buffer.batch();
   REQUIRE(batch.check(checkpoint->config().vocab, ModelConfig::types));
-  auto workspace = backend.workspace(*weights);
-  REQUIRE(workspace);
-  auto plan = backend.lower(*weights, graph, bucket_of(batch), *workspace);
-  REQUIRE(plan);
-  Outputs outputs;
-  REQUIRE(backend.run(*plan, batch, outputs));
+  const Outputs outputs = (*loaded)->run(batch);
+  REQUIRE(outputs.act.size() == batch.seqs());
 
   const Json limits = Json::parse(std::ifstream(set / "tolerance.json"))["f32"];
   const auto expected = lines(set / "expected.jsonl");

@@ -16,8 +16,7 @@ ModelConfig small_config() {
 
 std::string refusal(const ModelConfig& config) {
   const RandomWeights weights(config, 1);
-  const CpuBackend backend(2);
-  auto uploaded = backend.upload(weights.source(), build_graph(config));
+  auto uploaded = CpuBackend::layout(weights.source(), build_graph(config));
   REQUIRE(!uploaded);
   CHECK(uploaded.error().kind() == ErrorKind::unsupported);
   return uploaded.error().message();
@@ -51,7 +50,7 @@ TEST_CASE("the head's width is checked like the encoder's") {
   config.hidden = 216;  // three heads of 72
   config.heads = 27;
   const RandomWeights weights(config, 1);
-  CHECK(CpuBackend(1).upload(weights.source(), build_graph(config)));
+  CHECK(CpuBackend::layout(weights.source(), build_graph(config)));
 }
 
 TEST_CASE("heads that do not fill the width are refused") {
@@ -65,15 +64,14 @@ TEST_CASE("heads that do not fill the width are refused") {
 TEST_CASE("tensors that are not the graph's are refused by name") {
   const ModelConfig config = small_config();
   const Graph graph = build_graph(config);
-  const CpuBackend backend(1);
   RandomWeights weights(config, 1);
-  auto missing = backend.upload(HostTensors(weights.tensors().subspan(1)), graph);
+  auto missing = CpuBackend::layout(HostTensors(weights.tensors().subspan(1)), graph);
   REQUIRE(!missing);
   CHECK(missing.error().text() == "unsupported: " + std::to_string(graph.weights.size() - 1) + " tensors for a graph of " +
                                       std::to_string(graph.weights.size()) + " weights");
   static constexpr std::size_t kShape[] = {21, 24};
   weights.tensors()[0].shape = kShape;
-  auto misshapen = backend.upload(weights.source(), graph);
+  auto misshapen = CpuBackend::layout(weights.source(), graph);
   REQUIRE(!misshapen);
   CHECK(misshapen.error().text() == "unsupported: encoder.embeddings.tok_embeddings.weight has shape [21, 24], the graph's has [20, 24]");
 }
@@ -84,7 +82,7 @@ TEST_CASE("a source that fails part way gives its error") {
     RandomWeights weights(config, 1);
     auto& bytes = weights.tensors()[index].bytes;
     bytes = bytes.first(bytes.size() - 4);
-    auto uploaded = CpuBackend(3).upload(weights.source(), build_graph(config));
+    auto uploaded = Loaded::load(weights.source(), build_graph(config), 3);
     REQUIRE(!uploaded);
     CHECK(uploaded.error().kind() == ErrorKind::input);
     CHECK_THAT(uploaded.error().message(), Catch::StartsWith("tensor " + std::to_string(index) + " has "));
@@ -100,8 +98,8 @@ TEST_CASE("the same values in F32, F16 and BF16 give the same bits") {
   std::vector<float> want;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const RandomWeights weights(config, 4, dtype);
-    const Loaded loaded(config, weights, 2);
-    const Outputs outputs = loaded.run(buffer.batch());
+    const auto loaded = Loaded::load(config, weights, 2);
+    const Outputs outputs = loaded->run(buffer.batch());
     REQUIRE(outputs.logits.size() == buffer.batch().markers.size());
     if (dtype == DType::f32) {
       want = outputs.logits;
@@ -113,28 +111,24 @@ TEST_CASE("the same values in F32, F16 and BF16 give the same bits") {
 TEST_CASE("buckets past 32 bits are refused by number") {
   const ModelConfig config = small_config();
   const RandomWeights weights(config, 1);
-  const Loaded loaded(config, weights, 1);
-  auto workspace = loaded.backend().workspace(loaded.weights());
-  REQUIRE(workspace);
-  auto plan = loaded.backend().lower(loaded.weights(), loaded.graph(), {std::size_t{1} << 32, 1, 1}, *workspace);
+  const auto loaded = Loaded::load(config, weights, 1);
+  auto plan = loaded->plan({std::size_t{1} << 32, 1, 1});
   REQUIRE(!plan);
   CHECK(plan.error().text() == "unsupported: a bucket of 4294967296 tokens, 1 sequences and 1 markers; rows are counted in 32 bits");
   // One that is merely huge costs no memory until a batch reaches it.
-  CHECK(loaded.backend().lower(loaded.weights(), loaded.graph(), {std::size_t{1} << 24, 1000, 1000}, *workspace));
+  CHECK(loaded->plan({std::size_t{1} << 24, 1000, 1000}));
 }
 
 TEST_CASE("a batch that is too large for its plan is refused, not run") {
   const ModelConfig config = small_config();
   const RandomWeights weights(config, 1);
-  const Loaded loaded(config, weights, 1);
-  auto workspace = loaded.backend().workspace(loaded.weights());
-  REQUIRE(workspace);
-  auto plan = loaded.backend().lower(loaded.weights(), loaded.graph(), {4, 1, 1}, *workspace);
+  const auto loaded = Loaded::load(config, weights, 1);
+  auto plan = loaded->plan({4, 1, 1});
   REQUIRE(plan);
   BatchBuffer buffer;
   REQUIRE(buffer.push(std::vector<std::uint32_t>(5, 1), {}, 0));
   Outputs outputs;
-  const auto ran = loaded.backend().run(*plan, buffer.batch(), outputs);
+  const auto ran = loaded->run(*plan, buffer.batch(), outputs);
   REQUIRE(!ran);
   CHECK(ran.error().kind() == ErrorKind::no_bucket);
 }

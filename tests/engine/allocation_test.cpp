@@ -7,10 +7,10 @@
 #include <new>
 #include <thread>
 
-#include "kime/backend/cpu/cpu_backend.h"
 #include "kime/engine/executor.h"
 #include "kime/graph/builder.h"
 #include "tests/engine/counting.h"
+#include "tests/engine/cpu_stream.h"
 #include "tests/support/random_model.h"
 
 namespace kime::test {
@@ -88,13 +88,10 @@ TEST_CASE("a warmed run allocates nothing on any thread") {
   push_record(small, random, config, 20);
   const Bucket buckets[] = {{32, 8, 32}, {2048, 512, 2048}};
   for (const std::size_t threads : {1U, 3U}) {
-    auto backend = std::make_shared<const CpuBackend>(threads);
-    auto graph = std::make_shared<const Graph>(build_graph(config));
-    auto uploaded = backend->upload(weights.source(), *graph);
-    REQUIRE(uploaded);
-    const Program<CpuBackend> program{backend, graph, std::make_shared<const CpuBackend::Weights>(*std::move(uploaded)), config.vocab,
-                                      ModelConfig::types};
-    auto executor = Executor<CpuBackend>::make(program, "compat", buckets);
+    CpuStream cpu(threads);
+    auto program = cpu.program(weights.source(), config);
+    REQUIRE(program);
+    auto executor = Executor<CpuStream::Backend>::make(*program, "compat", buckets);
     REQUIRE(executor);
     Outputs outputs;
     REQUIRE(executor->run(large.batch(), outputs));

@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
-#include "kime/backend/cpu/cpu_backend.h"
+#include "kime/backend/cpu/cpu_driver.h"
+#include "kime/engine/device_backend.h"
 #include "kime/graph/builder.h"
+#include "tests/engine/cpu_stream.h"
 #include "tests/support/random_model.h"
 
 namespace kime::test {
@@ -44,7 +46,7 @@ struct FakeBackend {
   }
 };
 static_assert(Backend<FakeBackend>);
-static_assert(Backend<CpuBackend>);
+static_assert(Backend<DeviceBackend<CpuDriver>>);
 
 constexpr Bucket kSmall{8, 2, 8};
 constexpr Bucket kMany{8, 4, 8};
@@ -166,13 +168,11 @@ TEST_CASE("the CPU gives the bucket message for a batch that is too large") {
   ModelConfig config{.vocab = 10, .hidden = 8, .intermediate = 8, .heads = 1, .layers = {{true}}};
   config.head_layers = 1;
   const RandomWeights weights(config, 1);
-  auto backend = std::make_shared<const CpuBackend>(1);
-  auto graph = std::make_shared<const Graph>(build_graph(config));
-  auto uploaded = backend->upload(weights.source(), *graph);
-  REQUIRE(uploaded);
-  const Program<CpuBackend> program{backend, graph, std::make_shared<const CpuBackend::Weights>(*std::move(uploaded)), config.vocab, 3};
+  CpuStream cpu(1);
+  auto program = cpu.program(weights.source(), config);
+  REQUIRE(program);
   const auto& table = BucketTable::compiled_in();
-  auto executor = Executor<CpuBackend>::make(program, "compat", table.stage("compat"));
+  auto executor = Executor<CpuStream::Backend>::make(*program, "compat", table.stage("compat"));
   REQUIRE(executor);
   BatchBuffer buffer;
   REQUIRE(buffer.push(std::vector<std::uint32_t>(20000, 1), std::vector<std::uint32_t>{1, 2, 3, 4}, 0));

@@ -3,36 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
-#include <vector>
+
+#include "kime/base/cgroup.h"
 
 namespace kime {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n";
-
-/// The positive number that `text` is, white space around it aside.
-std::optional<double> parse_positive(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
-  text = text.substr(0, text.find_last_not_of(kSpace) + 1);
-  long long value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0) {
-    return std::nullopt;
-  }
-  return static_cast<double>(value);
-}
-
-std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return std::nullopt;
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 std::optional<double> tighter(std::optional<double> a, std::optional<double> b) {
   if (a && b) {
@@ -43,36 +19,15 @@ std::optional<double> tighter(std::optional<double> a, std::optional<double> b) 
 
 std::optional<double> quota_at(const std::string& folder) {
   std::optional<double> quota;
-  if (const auto max = read_text(folder + "/cpu.max")) {
+  if (const auto max = read_small_file(folder + "/cpu.max")) {
     quota = parse_cpu_max(*max);
   }
-  const auto v1_quota = read_text(folder + "/cpu.cfs_quota_us");
-  const auto v1_period = read_text(folder + "/cpu.cfs_period_us");
+  const auto v1_quota = read_small_file(folder + "/cpu.cfs_quota_us");
+  const auto v1_period = read_small_file(folder + "/cpu.cfs_period_us");
   if (v1_quota && v1_period) {
     quota = tighter(quota, parse_cfs_quota(*v1_quota, *v1_period));
   }
   return quota;
-}
-
-/// The tightest quota of mount + path and of every folder above it, down to the mount itself.
-std::optional<double> quota_above(const std::string& mount, std::string_view path) {
-  std::optional<double> quota;
-  while (!path.empty() && path != "/") {
-    quota = tighter(quota, quota_at(mount + std::string(path)));
-    path = path.substr(0, path.find_last_of('/'));
-  }
-  return tighter(quota, quota_at(mount));
-}
-
-bool names_cpu(std::string_view controllers) {
-  while (!controllers.empty()) {
-    const auto comma = std::min(controllers.find(','), controllers.size());
-    if (controllers.substr(0, comma) == "cpu") {
-      return true;
-    }
-    controllers.remove_prefix(std::min(comma + 1, controllers.size()));
-  }
-  return false;
 }
 
 std::size_t affinity_count() {
@@ -110,28 +65,13 @@ std::optional<double> parse_cpu_max(std::string_view text) {
 std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period) {
   const auto time = parse_positive(quota);
   const auto each = parse_positive(period);
-  return time && each ? std::optional(*time / *each) : std::nullopt;
+  return time && each ? std::optional(static_cast<double>(*time) / static_cast<double>(*each)) : std::nullopt;
 }
 
 std::optional<double> cgroup_cpu_quota(const std::string& root) {
   std::optional<double> quota;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
-    const auto first = line.find(':');
-    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) {
-      continue;
-    }
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    const std::string mount = root + "/sys/fs/cgroup";
-    if (controllers.empty()) {
-      quota = tighter(quota, quota_above(mount, path));
-      quota = tighter(quota, quota_above(mount + "/unified", path));
-    } else if (names_cpu(controllers)) {
-      quota = tighter(quota, quota_above(std::string(mount).append("/").append(controllers), path));
-      quota = tighter(quota, quota_above(mount + "/cpu", path));
-    }
+  for (const std::string& folder : cgroup_folders(root, "cpu")) {
+    quota = tighter(quota, quota_at(folder));
   }
   return quota;
 }

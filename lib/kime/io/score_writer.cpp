@@ -65,10 +65,12 @@ void append_answer(std::string& out, const ScoreFields& fields) {
 
 void append_scores(std::string& out, const LineHead& head, const ScoreFields& fields, Emit emit) {
   append_head(out, head);
-  if (emit == Emit::logits || emit == Emit::all) {
+  if ((emit == Emit::logits || emit == Emit::all) && !fields.averaged) {
     append_array(out, R"(,"logits":)", fields.logits);
   }
-  if (emit != Emit::answer) {
+  if (emit != Emit::answer && fields.averaged) {
+    append_array(out, R"(,"act":)", std::span<const double>(fields.mean_act));
+  } else if (emit != Emit::answer) {
     append_array(out, R"(,"act":)", std::span<const float>(fields.act));
   }
   if (emit == Emit::probs || emit == Emit::all) {

@@ -21,17 +21,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPeakSample{200};
 
-struct Work {
+struct PackedBatch {
   BatchBuffer buffer;
   double flops = 0;
 };
 
-std::vector<Work> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t threads) {
-  std::vector<Work> all;
+std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t threads) {
+  std::vector<PackedBatch> all;
   Window window(threads);
   const auto pack_window = [&] {
     window.pack_all(stage.buckets, [&](const std::vector<std::uint64_t>& numbers) {
-      Work work;
+      PackedBatch work;
       for (const auto number : numbers) {
         const auto& record = records[number];
         if (auto pushed = work.buffer.push(record.ids, record.markers, record.qtype); !pushed) {
@@ -57,16 +57,16 @@ std::vector<Work> pack_work(const std::vector<Record>& records, const Graph& gra
 // One round: every thread takes batches until the time is over.
 class Round {
  public:
-  Round(std::vector<Work>& work, std::atomic<std::size_t>& next) : work_(work), next_(next) {}
+  Round(std::vector<PackedBatch>& work, std::atomic<std::size_t>& next) : work_(work), next_(next) {}
 
-  void run(std::vector<Executor<CpuBackend>>& executors, std::vector<Outputs>& outputs, double seconds) {
+  void run(std::span<const std::shared_ptr<Lane>> lanes, double seconds) {
     const auto begin = Clock::now();
     const auto end = begin + std::chrono::duration<double>(seconds);
     std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < executors.size(); ++i) {
-      threads.emplace_back([&, i] { take(executors[i], outputs[i], end); });
+    for (std::size_t i = 1; i < lanes.size(); ++i) {
+      threads.emplace_back([&, i] { take(*lanes[i], end); });
     }
-    take(executors[0], outputs[0], end);
+    take(*lanes[0], end);
     for (auto& thread : threads) {
       thread.join();
     }
@@ -81,13 +81,15 @@ class Round {
 
  private:
   template <class Time>
-  void take(Executor<CpuBackend>& executor, Outputs& outputs, Time end) {
+  void take(Lane& lane, Time end) {
     do {
-      const Work& work = work_[next_.fetch_add(1) % work_.size()];
-      auto ran = executor.run(work.buffer.batch(), outputs);
+      const PackedBatch& work = work_[next_.fetch_add(1) % work_.size()];
+      lane.host->buffer = work.buffer;
+      Bucket bucket;
+      auto failure = lane.score(bucket);
       const std::lock_guard lock(mutex_);
-      if (!ran) {
-        error_ = std::move(ran).error();
+      if (failure) {
+        error_ = std::move(failure->error);
         return;
       }
       flops_ += work.flops;
@@ -96,7 +98,7 @@ class Round {
     } while (Clock::now() < end);
   }
 
-  std::vector<Work>& work_;
+  std::vector<PackedBatch>& work_;
   std::atomic<std::size_t>& next_;
   std::mutex mutex_;
   double seconds_ = 0;
@@ -128,18 +130,13 @@ std::vector<Record> ticket_records(std::size_t count, std::size_t vocab) {
   return records;
 }
 
-Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<Record>& records,
+Result<BenchReport> bench(Fleet& fleet, const Graph& graph, const StageBuckets& stage, const std::vector<Record>& records,
                           const BenchOptions& options) {
-  auto executors = make_executors(program, stage, options.threads);
-  if (!executors) {
-    return std::move(executors).error();
-  }
-  auto work = pack_work(records, *program.graph, stage, options.threads);
-  std::vector<Outputs> outputs(options.threads);
+  auto work = pack_work(records, graph, stage, options.threads);
   std::atomic<std::size_t> next = 0;
   {
     Round warm(work, next);  // plans are built, pages are touched
-    warm.run(*executors, outputs, 0);
+    warm.run(fleet.lanes(), 0);
   }
   BenchReport report;
   double model_seconds = 0;
@@ -148,7 +145,7 @@ Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets
   report.peak_flops = cpu::fma_peak(options.threads, kPeakSample);
   do {
     Round round(work, next);
-    round.run(*executors, outputs, options.seconds / 8);
+    round.run(fleet.lanes(), options.seconds / 8);
     if (round.error()) {
       return *round.error();
     }

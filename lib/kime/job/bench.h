@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "kime/backend/cpu/cpu_backend.h"
 #include "kime/batch/batch.h"
-#include "kime/engine/executor.h"
+#include "kime/graph/graph.h"
 #include "kime/io/record.h"
-#include "kime/job/load.h"
+#include "kime/job/fleet.h"
+#include "kime/job/stage.h"
 
 namespace kime {
 
@@ -34,8 +34,8 @@ struct BenchReport {
 };
 
 /// Scores the records over and over, packed as a run packs them, and measures the machine's peak between the rounds, on the same threads.
-/// Errors: those of the executors.
-Result<BenchReport> bench(const Program<CpuBackend>& program, const StageBuckets& stage, const std::vector<Record>& records,
+/// A fleet of one checkpoint, whose graph this is. Errors: those of the lanes.
+Result<BenchReport> bench(Fleet& fleet, const Graph& graph, const StageBuckets& stage, const std::vector<Record>& records,
                           const BenchOptions& options);
 
 }  // namespace kime

@@ -22,18 +22,20 @@ class InFlight {
   /// Whether acquire() would wait: the reader must hand on what it holds back before it waits, or nothing would ever be released.
   [[nodiscard]] bool full() {
     const std::lock_guard lock(mutex_);
-    return is_full();
+    return full_;
   }
 
-  /// The number of the next record, once there is room; false when the ring was stopped.
+  /// The number of the next record, once there is room; false when the ring was stopped. A ring that was full has room when an eighth of
+  /// it is free: else the reader would hand on what it reads in crumbs.
   [[nodiscard]] bool acquire(std::uint64_t& number) {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [this] { return stopped_ || !is_full(); });
+    room_.wait(lock, [this] { return stopped_ || !full_; });
     if (stopped_) {
       return false;
     }
     number = end_++;
     entries_[number % entries_.size()] = {};
+    full_ = full_ || is_full();
     return true;
   }
 
@@ -42,6 +44,7 @@ class InFlight {
     const std::lock_guard lock(mutex_);
     entries_[number % entries_.size()].weight = weight;
     weight_ += weight;
+    full_ = full_ || is_full();
   }
 
   [[nodiscard]] Slot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
@@ -80,6 +83,7 @@ class InFlight {
       for (std::size_t i = 0; i < count; ++i) {
         weight_ -= entries_[first_++ % entries_.size()].weight;
       }
+      full_ = full_ && !has_slack();
     }
     room_.notify_one();
   }
@@ -109,6 +113,9 @@ class InFlight {
   };
 
   [[nodiscard]] bool is_full() const { return end_ - first_ == slots_.size() || weight_ >= most_weight_; }
+  [[nodiscard]] bool has_slack() const {
+    return first_ == end_ || (end_ - first_ <= slots_.size() - (slots_.size() + 7) / 8 && weight_ <= most_weight_ - most_weight_ / 8);
+  }
   [[nodiscard]] bool head_done() const { return first_ != end_ && entries_[first_ % entries_.size()].done; }
   [[nodiscard]] std::size_t count_ready() const {
     std::size_t count = 0;
@@ -127,6 +134,7 @@ class InFlight {
   std::size_t weight_ = 0;
   std::uint64_t first_ = 0;  // written by the writer only, under the mutex
   std::uint64_t end_ = 0;
+  bool full_ = false;  ///< It was, and has no slack yet.
   bool stopped_ = false;
   bool closed_ = false;
 };

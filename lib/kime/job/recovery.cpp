@@ -59,7 +59,6 @@ Recovery::Verdict Recovery::halve(Work work) {
     verdict.given_up = std::move(work.numbers);
     return verdict;
   }
-  // What they weigh is looked up again by whoever takes them.
   const auto middle = work.numbers.begin() + static_cast<std::ptrdiff_t>(work.numbers.size() / 2);
   verdict.again.push_back({next_id(), {work.numbers.begin(), middle}, 0, 0, {}, false});
   verdict.again.push_back({next_id(), {middle, work.numbers.end()}, 0, 0, {}, false});

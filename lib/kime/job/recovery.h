@@ -30,7 +30,7 @@ class Recovery {
   explicit Recovery(std::size_t devices) : devices_(devices), live_(devices) {}
 
   struct Verdict {
-    std::vector<Work> again;
+    std::vector<Work> again;              ///< Their tokens and markers are not filled in.
     std::vector<std::uint64_t> given_up;  ///< Records that get an error.
   };
   /// `work` failed on `device`, which was lost by it if `lost` says so.

@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kime/job/bounded_queue.h"
+#include "kime/job/dispatcher.h"
 #include "kime/job/in_flight.h"
-#include "kime/job/score_lines.h"
 #include "kime/job/window.h"
 
 namespace kime {
@@ -52,45 +51,90 @@ struct Slot {
   }
 };
 
-using Numbers = std::vector<std::uint64_t>;
+using Clock = std::chrono::steady_clock;
+
+std::size_t streams(const Fleet& fleet) {
+  return fleet.lanes().size();
+}
+
+// Enough for each stream to have some batches waiting.
+std::size_t window_tokens(const Fleet& fleet) {
+  std::size_t tokens = 0;
+  for (const auto& device : fleet.devices()) {
+    tokens += 8 * device.target * device.streams;
+  }
+  return tokens;
+}
+
+bool padded(const Fleet& fleet) {
+  return std::ranges::any_of(fleet.devices(), &FleetDevice::padded);
+}
 
 class Job {
  public:
-  Job(Intake& intake, std::vector<Executor<CpuBackend>> executors, const StageBuckets& stage, const Calibration& calibration,
-      const ScoreOptions& options, Output& output, Stop& stop)
+  Job(Intake& intake, Fleet& fleet, const StageBuckets& stage, std::span<const Calibration> calibrations, const ScoreOptions& options,
+      Output& output, Stop& stop)
       : intake_(intake),
-        executors_(std::move(executors)),
+        fleet_(fleet),
         buckets_(stage.buckets),
-        calibration_(calibration),
+        calibrations_(calibrations),
         options_(options),
         output_(output),
         stop_(stop),
-        ring_(kRecordsPerStream * std::max<std::size_t>(2, options.streams), kBytesPerStream * std::max<std::size_t>(2, options.streams)),
-        queue_(2 * options.streams),
-        window_(options.streams) {}
+        ring_(kRecordsPerStream * std::max<std::size_t>(2, streams(fleet)), kBytesPerStream * std::max<std::size_t>(2, streams(fleet))),
+        dispatcher_(fleet.devices(), fleet.lanes(), stage.buckets,
+                    {.size_of = [this](auto number) { return size_of(number); }, .notice = options.notice}),
+        window_(streams(fleet), window_tokens(fleet), padded(fleet)) {
+    if (options.trace != nullptr) {
+      make_rows(*options.trace);
+    }
+  }
 
   ScoreSummary run() {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     std::thread writer([this] { write(); });
-    std::vector<std::thread> streams;
-    streams.reserve(executors_.size());
-    for (auto& executor : executors_) {
-      streams.emplace_back([this, &executor] { stream(executor); });
+    std::vector<std::thread> lanes;
+    lanes.reserve(streams(fleet_));
+    for (std::size_t lane = 0; lane < streams(fleet_); ++lane) {
+      lanes.emplace_back([this, lane] { LaneLoop(*this, lane).run(); });
     }
     read();
-    queue_.close();
-    for (auto& thread : streams) {
+    dispatcher_.close(stop_.requested());
+    for (auto& thread : lanes) {
       thread.join();
     }
     ring_.close();
     writer.join();
     summary_.batches = batches_;
-    summary_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    summary_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    summary_.devices = dispatcher_.stats();
     settle_end();
     return std::move(summary_);
   }
 
  private:
+  // Rows of the trace.
+  struct Rows {
+    std::size_t reads = 0;
+    std::size_t writes = 0;
+    std::vector<std::size_t> lanes;
+  };
+
+  void make_rows(Trace& trace) {
+    rows_.reads = trace.row("reads");
+    rows_.writes = trace.row("writes");
+    std::vector<std::size_t> streams_of(fleet_.devices().size());
+    for (const auto& lane : fleet_.lanes()) {
+      const std::size_t device = lane->devices()[0];
+      rows_.lanes.push_back(trace.row(fleet_.devices()[device].name + "." + std::to_string(streams_of[device]++) + " batches"));
+    }
+  }
+
+  RecordSize size_of(std::uint64_t number) {
+    const Record& record = ring_.slot(number).record;
+    return {static_cast<std::uint32_t>(record.ids.size()), static_cast<std::uint32_t>(record.markers.size())};
+  }
+
   // ---- the reader, on the caller's thread
 
   void read() {
@@ -139,54 +183,144 @@ class Job {
   }
 
   void dispatch() {
-    window_.pack_all(buckets_, [this](Numbers numbers) { return !stop_.requested() && queue_.push(std::move(numbers)); });
+    if (options_.trace != nullptr) {
+      options_.trace->span(rows_.reads, "read", reading_since_, Trace::now(), window_.records(), window_.tokens());
+    }
+    std::vector<Work> packed;
+    window_.pack_all(buckets_, [this, &packed](std::vector<std::uint64_t> numbers) {
+      Work& work = packed.emplace_back();
+      for (const auto number : numbers) {
+        const RecordSize size = size_of(number);
+        work.tokens += size.tokens;
+        work.markers += size.markers;
+      }
+      work.numbers = std::move(numbers);
+      return true;
+    });
+    if (!started_) {
+      start(packed);
+    }
+    for (auto& work : packed) {
+      if (stop_.requested() || !dispatcher_.push(std::move(work))) {
+        break;
+      }
+    }
+    reading_since_ = Trace::now();
   }
 
-  // ---- a stream
+  // What the first window needs is compiled once, before streams link it.
+  void start(const std::vector<Work>& packed) {
+    started_ = true;
+    for (const auto& work : packed) {
+      const Bucket* bucket = find_bucket(buckets_, work.tokens, work.numbers.size(), work.markers);
+      if (bucket != nullptr && std::ranges::find(first_buckets_, *bucket) == first_buckets_.end()) {
+        first_buckets_.push_back(*bucket);
+      }
+    }
+    if (!fleet_.prepare(first_buckets_)) {
+      first_buckets_.clear();  // the batches that need them say what is wrong
+    }
+  }
 
-  void stream(Executor<CpuBackend>& executor) {
-    ScoreLines lines(calibration_, options_.emit);
-    BatchBuffer buffer;
-    Outputs outputs;
-    while (const auto numbers = queue_.pop()) {
-      buffer.clear();
-      Status built;
-      for (const auto number : *numbers) {
-        const Record& record = ring_.slot(number).record;
-        if (auto pushed = buffer.push(record.ids, record.markers, record.qtype); !pushed) {
-          built = std::move(pushed);
+  // ---- a lane
+
+  class LaneLoop {
+   public:
+    LaneLoop(Job& job, std::size_t index)
+        : job_(job),
+          index_(index),
+          lane_(*job.fleet_.lanes()[index]),
+          lines_(job.calibrations_, job.options_.emit, job.options_.ensemble),
+          scores_(job.fleet_.models()) {}
+
+    void run() {
+      Work work;
+      for (;;) {
+        switch (job_.dispatcher_.pull(index_, work)) {
+          case Dispatcher::Next::work:
+            take(std::move(work));
+            break;
+          case Dispatcher::Next::repair:
+            if (!lane_.repair(job_.dispatcher_.retired())) {
+              job_.dispatcher_.leave();
+              return;
+            }
+            job_.dispatcher_.repaired(index_, lane_.devices());
+            break;
+          case Dispatcher::Next::end:
+            return;
         }
       }
-      const Batch batch = buffer.batch();
-      std::optional<Error> failure;
-      if (!built) {
-        failure = std::move(built).error();
-      } else if (auto ran = executor.run(batch, outputs); !ran) {
-        failure = std::move(ran).error();
-      }
-      for (std::size_t i = 0; i < numbers->size(); ++i) {
-        finish(ring_.slot((*numbers)[i]), batch, i, outputs, failure, lines);
-      }
-      ++batches_;
-      ring_.done(*numbers);
     }
-  }
 
-  static void finish(Slot& slot, const Batch& batch, std::size_t index, const Outputs& outputs, const std::optional<Error>& failure,
-                     ScoreLines& lines) {
-    if (failure) {
-      slot.failed = true;
-      append_error_line(slot.record, slot.where, record_error(*failure), slot.text);
-      return;
+   private:
+    void take(Work work) {
+      const auto begin = Trace::now();
+      Bucket bucket;
+      const auto failure = score(work, bucket);
+      const auto end = Trace::now();
+      const double seconds = static_cast<double>(end - begin) * 1e-9;
+      if (job_.options_.trace != nullptr) {
+        job_.options_.trace->span(job_.rows_.lanes[index_], failure ? "failed batch" : "batch", begin, end, work.numbers.size(),
+                                  work.tokens);
+      }
+      ++job_.batches_;
+      if (failure) {
+        const auto given_up = job_.dispatcher_.failed(index_, std::move(work), *failure, seconds);
+        for (const auto number : given_up) {
+          Slot& slot = job_.ring_.slot(number);
+          slot.failed = true;
+          append_error_line(slot.record, slot.where, record_error(failure->error), slot.text);
+        }
+        job_.ring_.done(given_up);
+        return;
+      }
+      for (std::size_t i = 0; i < work.numbers.size(); ++i) {
+        finish(job_.ring_.slot(work.numbers[i]), i);
+      }
+      job_.dispatcher_.scored(index_, work, bucket, seconds);
+      job_.ring_.done(work.numbers);
     }
-    const std::span<const float> logits = std::span(outputs.logits).subspan(batch.mcu[index], batch.mcu[index + 1] - batch.mcu[index]);
-    slot.failed = !lines.append(slot.record, slot.where, logits, outputs.act[index], slot.text);
-  }
+
+    std::optional<LaneFailure> score(const Work& work, Bucket& bucket) {
+      if (!prepared_) {
+        prepared_ = true;
+        if (auto failure = lane_.prepare(job_.first_buckets_)) {
+          return failure;
+        }
+      }
+      lane_.host->buffer.clear();
+      for (const auto number : work.numbers) {
+        const Record& record = job_.ring_.slot(number).record;
+        if (auto pushed = lane_.host->buffer.push(record.ids, record.markers, record.qtype); !pushed) {
+          return LaneFailure{std::move(pushed).error(), lane_.devices()[0], false};
+        }
+      }
+      return lane_.score(bucket);
+    }
+
+    void finish(Slot& slot, std::size_t index) {
+      const Batch batch = lane_.host->buffer.batch();
+      for (std::size_t model = 0; model < scores_.size(); ++model) {
+        const Outputs& outputs = lane_.host->outputs[model];
+        scores_[model] = {std::span(outputs.logits).subspan(batch.mcu[index], batch.mcu[index + 1] - batch.mcu[index]), outputs.act[index]};
+      }
+      slot.failed = !lines_.append(slot.record, slot.where, scores_, slot.text);
+    }
+
+    Job& job_;
+    std::size_t index_;
+    Lane& lane_;
+    ScoreLines lines_;
+    std::vector<RecordScores> scores_;
+    bool prepared_ = false;
+  };
 
   // ---- the writer
 
   void write() {
     while (const std::size_t ready = ring_.wait_ready()) {
+      const auto begin = Trace::now();
       for (std::size_t i = 0; i < ready; ++i) {
         if (!write_one(ring_.slot(ring_.first() + i))) {
           end_early();
@@ -194,6 +328,9 @@ class Job {
         }
       }
       ring_.release(ready);
+      if (options_.trace != nullptr) {
+        options_.trace->span(rows_.writes, "write", begin, Trace::now());
+      }
       if (ring_.ready() == 0 && output_.flush() != OutputState::ok) {
         end_early();
         return;
@@ -224,7 +361,7 @@ class Job {
   void end_early() {
     ended_early_ = true;
     stop_.request();
-    queue_.abort();
+    dispatcher_.abort();
     ring_.stop();
   }
 
@@ -244,6 +381,9 @@ class Job {
     }
     if (stopped_by_error_) {
       summary_.end = ScoreEnd::complete;
+    } else if (dispatcher_.lost()) {
+      summary_.end = ScoreEnd::devices_lost;
+      summary_.message = "no device is left: " + dispatcher_.why();
     } else if (!input_failure_.empty()) {
       summary_.end = ScoreEnd::input_failed;
       summary_.message = input_failure_;
@@ -253,18 +393,22 @@ class Job {
   }
 
   Intake& intake_;
-  std::vector<Executor<CpuBackend>> executors_;
+  Fleet& fleet_;
   const std::vector<Bucket>& buckets_;
-  const Calibration& calibration_;
+  std::span<const Calibration> calibrations_;
   const ScoreOptions& options_;
   Output& output_;
   Stop& stop_;
   InFlight<Slot> ring_;
-  BoundedQueue<Numbers> queue_;
+  Dispatcher dispatcher_;
+  Rows rows_;
 
   // The reader's.
   Window window_;
   std::string input_failure_;
+  bool started_ = false;
+  std::vector<Bucket> first_buckets_;  ///< The lanes read it once they have pulled a batch.
+  std::uint64_t reading_since_ = Trace::now();
 
   std::atomic<std::uint64_t> batches_ = 0;
 
@@ -276,13 +420,9 @@ class Job {
 
 }  // namespace
 
-Result<ScoreSummary> score(Intake& intake, const Program<CpuBackend>& program, const StageBuckets& stage, const Calibration& calibration,
-                           const ScoreOptions& options, Output& output, Stop& stop) {
-  auto executors = make_executors(program, stage, options.streams);
-  if (!executors) {
-    return std::move(executors).error();
-  }
-  return Job(intake, *std::move(executors), stage, calibration, options, output, stop).run();
+ScoreSummary score(Intake& intake, Fleet& fleet, const StageBuckets& stage, std::span<const Calibration> calibrations,
+                   const ScoreOptions& options, Output& output, Stop& stop) {
+  return Job(intake, fleet, stage, calibrations, options, output, stop).run();
 }
 
 }  // namespace kime

@@ -3,15 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "kime/backend/cpu/cpu_backend.h"
-#include "kime/engine/executor.h"
 #include "kime/io/output.h"
 #include "kime/io/score_writer.h"
+#include "kime/job/fleet.h"
 #include "kime/job/intake.h"
-#include "kime/job/load.h"
+#include "kime/job/run_stats.h"
+#include "kime/job/score_lines.h"
+#include "kime/job/stage.h"
 #include "kime/job/stop.h"
+#include "kime/job/trace.h"
 #include "kime/model/calibration.h"
 
 namespace kime {
@@ -26,7 +31,9 @@ enum class OnError {
 struct ScoreOptions {
   Emit emit = Emit::logits;
   OnError on_error = OnError::line;
-  std::size_t streams = 1;  ///< Threads that each run whole batches.
+  Ensemble ensemble = Ensemble::mean;              ///< For several checkpoints.
+  std::function<void(const std::string&)> notice;  ///< Hears of devices that are retired; from any thread.
+  Trace* trace = nullptr;                          ///< Where the timeline goes, if anywhere; outlives the run.
 };
 
 /// How a run ended. Failed records do not change it.
@@ -36,6 +43,7 @@ enum class ScoreEnd {
   output_closed,  ///< Nobody reads the output any more.
   output_failed,  ///< The output took no more; `message` says why.
   input_failed,   ///< An input failed in the middle; `message` says which and how. What came before is scored and written.
+  devices_lost,   ///< No device is left; `message` says why the last one failed. The output ends at the last record in order.
 };
 
 struct ScoreSummary {
@@ -46,12 +54,13 @@ struct ScoreSummary {
   std::uint64_t tokens = 0;  ///< Of the scored ones.
   std::uint64_t batches = 0;
   double seconds = 0;
+  std::vector<DeviceStats> devices;
 };
 
-/// Scores all of `intake` to `output`, in input order, over the buckets of a stage, those that the intake was made with, and returns when
-/// the last line is written. `stop` ends it early, and is used to end it from within. Errors: `device` when the streams cannot be made;
-/// nothing was read then.
-Result<ScoreSummary> score(Intake& intake, const Program<CpuBackend>& program, const StageBuckets& stage, const Calibration& calibration,
-                           const ScoreOptions& options, Output& output, Stop& stop);
+/// Scores all of `intake` on a fleet to `output`, in input order, over the buckets of a stage, those that the intake and the fleet were
+/// made with, and returns when the last line is written. A calibration for each of the fleet's checkpoints. `stop` ends it early, and is
+/// used to end it from within.
+[[nodiscard]] ScoreSummary score(Intake& intake, Fleet& fleet, const StageBuckets& stage, std::span<const Calibration> calibrations,
+                                 const ScoreOptions& options, Output& output, Stop& stop);
 
 }  // namespace kime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,19 +14,40 @@
 
 namespace kime {
 
+/// How the scores of several checkpoints become one.
+enum class Ensemble : std::uint8_t {
+  mean,    ///< Calibrated probabilities and act are averaged in float64; there are no logits.
+  logits,  ///< Logits and act are averaged in float64 and rounded to float32; calibrated as the first checkpoint.
+};
+
+/// What one checkpoint said about one record.
+struct RecordScores {
+  std::span<const float> logits;
+  std::array<float, 2> act{};
+};
+
 /// For one thread: keeps its scratch.
 class ScoreLines {
  public:
-  /// The calibration outlives it.
-  ScoreLines(const Calibration& calibration, Emit emit) : calibration_(calibration), emit_(emit) {}
+  /// A calibration for each checkpoint, in the order in which they are averaged; outlive it.
+  ScoreLines(std::span<const Calibration> calibrations, Emit emit, Ensemble ensemble)
+      : calibrations_(calibrations), emit_(emit), ensemble_(ensemble) {}
 
-  /// Appends the line of a scored record to `out`. False when a score is no finite number: what was appended is then the record's error.
-  bool append(const Record& record, const Where& where, std::span<const float> logits, const std::array<float, 2>& act, std::string& out);
+  /// Appends the line of a scored record to `out`, from the scores of each checkpoint, in order. False when one is no finite number: what
+  /// was appended is then the record's error.
+  bool append(const Record& record, const Where& where, std::span<const RecordScores> scores, std::string& out);
 
  private:
-  const Calibration& calibration_;
+  void average_logits(std::span<const RecordScores> scores);
+  void average_probabilities(const Record& record, std::span<const RecordScores> scores, ScoreFields& fields);
+
+  std::span<const Calibration> calibrations_;
   Emit emit_;
+  Ensemble ensemble_;
   std::vector<double> probs_;
+  std::vector<double> one_;  ///< Of one checkpoint.
+  std::vector<float> logits_;
+  std::array<float, 2> act_{};
 };
 
 /// Appends the line of a record's error.

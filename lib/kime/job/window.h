@@ -15,7 +15,9 @@ namespace kime {
 class Window {
  public:
   /// `streams` streams take its batches; it is full at some batches' worth for each, so that few are uneven.
-  explicit Window(std::size_t streams) : streams_(streams) {}
+  explicit Window(std::size_t streams) : Window(streams, 8 * CostModel{}.target * streams, false) {}
+  /// Full at `most` tokens; `padded`: there is a device on which padding to the bucket costs time.
+  Window(std::size_t streams, std::size_t most, bool padded) : streams_(streams), most_(most) { cost_.padded = padded; }
 
   void add(std::uint64_t number, RecordSize size) {
     sizes_.push_back(size);
@@ -23,7 +25,9 @@ class Window {
     tokens_ += size.tokens;
   }
   [[nodiscard]] bool empty() const { return sizes_.empty(); }
-  [[nodiscard]] bool full() const { return tokens_ >= 8 * cost_.target * streams_; }
+  [[nodiscard]] bool full() const { return tokens_ >= most_; }
+  [[nodiscard]] std::size_t records() const { return sizes_.size(); }
+  [[nodiscard]] std::size_t tokens() const { return tokens_; }
 
   /// Packs what it holds into batches of `buckets`, calls fn(numbers) for each until that returns false, and empties it.
   template <class Fn>
@@ -47,6 +51,7 @@ class Window {
 
  private:
   std::size_t streams_;
+  std::size_t most_;
   CostModel cost_;
   std::vector<RecordSize> sizes_;
   std::vector<std::uint64_t> numbers_;

@@ -29,6 +29,22 @@ double concentration(std::span<const double> probabilities) {
   return std::clamp(1 - entropy / fixed::log(static_cast<double>(probabilities.size())), 0.0, 1.0);
 }
 
+template <class T>
+void softmax(std::span<const T> logits, double temperature, std::span<double> out) {
+  if (logits.empty()) {
+    return;
+  }
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    out[i] = fixed::exp((static_cast<double>(logits[i]) - top) / temperature);
+    sum += out[i];
+  }
+  for (double& p : out.first(logits.size())) {
+    p /= sum;
+  }
+}
+
 }  // namespace
 
 double Calibration::temperature(QuestionType type, std::size_t options) const {
@@ -41,18 +57,11 @@ double clamp_temperature(double value) {
 }
 
 void calibrated_softmax(std::span<const float> logits, double temperature, std::span<double> out) {
-  if (logits.empty()) {
-    return;
-  }
-  const double top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    out[i] = fixed::exp((logits[i] - top) / temperature);
-    sum += out[i];
-  }
-  for (double& p : out.first(logits.size())) {
-    p /= sum;
-  }
+  softmax(logits, temperature, out);
+}
+
+void calibrated_softmax(std::span<const double> logits, double temperature, std::span<double> out) {
+  softmax(logits, temperature, out);
 }
 
 Answer answer(QuestionType type, std::span<const double> probabilities) {
@@ -87,9 +96,9 @@ Answer answer(QuestionType type, std::span<const double> probabilities) {
   return result;
 }
 
-double act_probability(const std::array<float, 2>& act) {
+double act_probability(const std::array<double, 2>& act) {
   std::array<double, 2> p = {};
-  calibrated_softmax(act, 1, p);
+  softmax(std::span<const double>(act), 1, p);
   return p[0];
 }
 

@@ -27,6 +27,7 @@ struct Calibration {
 
 /// softmax(logits / temperature) in float64, with this project's own exp and a fixed order of sums. out has logits.size() entries.
 void calibrated_softmax(std::span<const float> logits, double temperature, std::span<double> out);
+void calibrated_softmax(std::span<const double> logits, double temperature, std::span<double> out);
 
 /// What `--emit answer` says about one record, from its calibrated probabilities (design, section 4).
 struct Answer {
@@ -39,6 +40,6 @@ struct Answer {
 [[nodiscard]] Answer answer(QuestionType type, std::span<const double> probabilities);
 
 /// softmax(act)[0] in float64.
-[[nodiscard]] double act_probability(const std::array<float, 2>& act);
+[[nodiscard]] double act_probability(const std::array<double, 2>& act);
 
 }  // namespace kime

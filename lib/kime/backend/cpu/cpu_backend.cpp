@@ -27,30 +27,30 @@ CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels)
     : kernels_(kernels), threads_(std::max<std::size_t>(threads, 1)), crew_(threads_) {
 }
 
-Result<CpuBackend::Weights> CpuBackend::upload(const TensorSource& tensors, const Graph& graph) const {
+Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph) {
   if (auto checked = cpu::check(graph, tensors); !checked) {
     return std::move(checked).error();
   }
+  return cpu::WeightLayout(graph, tensors);
+}
+
+Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const cpu::FpScope fp;
-  return Weights::load(tensors, graph, kernels_, crew_, threads_);
+  return cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
 }
 
-Result<CpuBackend::Workspace> CpuBackend::workspace(const Weights& /*weights*/) const {
-  return Workspace(threads_);
-}
-
-Result<CpuBackend::Plan> CpuBackend::lower(const Weights& weights, const Graph& graph, const Bucket& bucket, Workspace& workspace) const {
+Result<cpu::Plan> CpuBackend::link(const cpu::Weights& weights, const Graph& graph, const cpu::Code& code) const {
   const cpu::FpScope fp;
-  return Plan::lower(weights, graph, bucket, workspace);
+  return cpu::Plan::link(weights, graph, code, threads_);
 }
 
-Status CpuBackend::run(Plan& plan, const Batch& batch, Outputs& outputs) const {
+Status CpuBackend::run(const cpu::Plan& plan, const Batch& batch, std::byte* memory, float* logits, float* act) const {
   if (!plan.bucket().holds(batch.ids.size(), batch.seqs(), batch.markers.size())) {
     return Error(ErrorKind::no_bucket, "the plan's bucket does not hold the batch");
   }
   const cpu::FpScope fp;
   const ActiveRun active(active_);
-  cpu::Runner(kernels_, {crew_, active_, threads_}, plan, batch).run(outputs);
+  cpu::Runner(kernels_, {crew_, active_, threads_}, plan, batch, memory).run(logits, act);
   return {};
 }
 

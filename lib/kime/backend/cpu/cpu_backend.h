@@ -1,4 +1,4 @@
-// The CPU: float32 kernels over packed weights. Satisfies the engine's Backend concept.
+// Cores that compute together: float32 kernels over packed weights. What a CPU device of the driver is made of.
 #pragma once
 
 #include <atomic>
@@ -21,10 +21,6 @@ namespace kime {
 /// helpers of the backend's own take a share of each op; a batch's bits do not depend on it. Idle, it costs no CPU time.
 class CpuBackend {
  public:
-  using Weights = cpu::Weights;
-  using Workspace = cpu::Workspace;
-  using Plan = cpu::Plan;
-
   /// `threads` (at least 1) is how many threads compute at a time: callers of run() and helpers together, as long as no more than that
   /// many call at a time. The kernels are those of the best instruction set, unless told otherwise.
   explicit CpuBackend(std::size_t threads, const kernels::Table& kernels = kernels::table());
@@ -32,14 +28,17 @@ class CpuBackend {
   [[nodiscard]] Caps caps() const { return {.name = "cpu", .threads = threads_}; }
   [[nodiscard]] const kernels::Table& kernels() const { return kernels_; }
 
-  /// Errors: `unsupported` for a graph that the kernels do not run or tensors that are not its weights, `input` when the source fails,
-  /// `device` without memory.
-  [[nodiscard]] Result<Weights> upload(const TensorSource& tensors, const Graph& graph) const;
-  [[nodiscard]] Result<Workspace> workspace(const Weights& weights) const;
-  /// Errors: `unsupported` for a bucket that is too large, `device` without memory.
-  [[nodiscard]] Result<Plan> lower(const Weights& weights, const Graph& graph, const Bucket& bucket, Workspace& workspace) const;
-  /// Runs a checked batch. Errors: `no_bucket` when it does not fit the plan's.
-  Status run(Plan& plan, const Batch& batch, Outputs& outputs) const;
+  /// Errors: `unsupported` for a graph that the kernels do not run or tensors that are not its weights.
+  static Result<cpu::WeightLayout> layout(const TensorSource& tensors, const Graph& graph);
+  /// Errors: `input` when the source fails, `device` without memory.
+  [[nodiscard]] Status load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const;
+  /// What a run of `code` needs.
+  [[nodiscard]] std::size_t bytes(const cpu::Code& code) const { return code.bytes(threads_); }
+  /// Errors: `device` without memory.
+  [[nodiscard]] Result<cpu::Plan> link(const cpu::Weights& weights, const Graph& graph, const cpu::Code& code) const;
+  /// Runs a checked batch in `memory`, bytes() of it: a logit for each marker, a pair for each sequence.
+  /// Errors: `no_bucket` when the batch does not fit the plan's.
+  Status run(const cpu::Plan& plan, const Batch& batch, std::byte* memory, float* logits, float* act) const;
 
  private:
   const kernels::Table& kernels_;

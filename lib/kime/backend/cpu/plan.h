@@ -10,38 +10,26 @@
 #include "kernels/cpu/kernels.h"
 #include "kime/backend/cpu/rope.h"
 #include "kime/base/error.h"
-#include "kime/base/memory.h"
 #include "kime/batch/bucket.h"
 #include "kime/graph/graph.h"
+#include "kime/graph/planner.h"
 
 namespace kime::cpu {
 
-/// What the plans of one executor share, since only one of them runs at a time: the arena of values, scratch for each worker, and the
-/// indices of the batch in hand. It has room for the largest plan; pages that no batch reaches cost nothing.
-class Workspace {
- public:
-  /// Room for `workers` workers.
-  explicit Workspace(std::size_t workers) : state_(std::make_unique<State>()) { state_->workers = workers; }
+/// What of a plan is the same on every device: where its values lie.
+struct Code {
+  Bucket bucket;
+  ArenaPlan arena;
+  std::size_t scratch_floats = 0;  ///< Of each worker.
 
-  /// Grows to these sizes at least; what it held is lost. Errors: `device` without memory.
-  Status grow(std::size_t arena_bytes, std::size_t scratch_floats, const Bucket& bucket);
+  /// Errors: `unsupported` for a bucket of 2^32 rows or more.
+  static Result<Code> compile(const Graph& graph, const Bucket& bucket);
 
- private:
-  friend class Plan;
-  friend class Runner;
-  // Behind a pointer, so that plans can hold on to it while the workspace moves.
-  struct State {
-    std::size_t workers = 1;
-    Pages arena;
-    Pages scratch;
-    std::size_t scratch_floats = 0;         ///< Of each worker.
-    std::vector<std::uint32_t> tokens;      ///< The token of each pick, or kNoToken.
-    std::vector<std::uint32_t> query_rows;  ///< The picks, sequence by sequence: sequence s has its own from s + mcu[s] on.
-    std::vector<std::uint32_t> positions;   ///< Where each of these stands in its sequence.
-  };
-  static constexpr std::uint32_t kNoToken = UINT32_MAX;
-
-  std::unique_ptr<State> state_;
+  /// The memory that a run needs, for so many workers: the arena of values, each worker's scratch, the indices of the picks. It begins on
+  /// a multiple of 64; pages that no batch reaches cost nothing.
+  [[nodiscard]] std::size_t bytes(std::size_t workers) const { return picks_offset(workers) + 3 * picks() * sizeof(std::uint32_t); }
+  [[nodiscard]] std::size_t picks() const { return bucket.seqs + bucket.markers; }
+  [[nodiscard]] std::size_t picks_offset(std::size_t workers) const { return arena.bytes + scratch_floats * sizeof(float) * workers; }
 };
 
 /// A value in the arena.
@@ -99,9 +87,8 @@ class Weights;
 
 class Plan {
  public:
-  /// Places a graph's values for `bucket` in the workspace, which it grows, and resolves the weights.
-  /// Errors: `unsupported` for a bucket of 2^32 rows or more, `device` without memory.
-  static Result<Plan> lower(const Weights& weights, const Graph& graph, const Bucket& bucket, Workspace& workspace);
+  /// Places a graph's values as `code` says and resolves the weights. Errors: `device` without memory for a rope table.
+  static Result<Plan> link(const Weights& weights, const Graph& graph, const Code& code, std::size_t workers);
 
   /// What it was made for.
   [[nodiscard]] const Bucket& bucket() const { return bucket_; }
@@ -109,7 +96,7 @@ class Plan {
   [[nodiscard]] std::size_t size() const { return steps_.size(); }
 
  private:
-  friend class Lowering;
+  friend class Linking;
   friend class Runner;
 
   Bucket bucket_;
@@ -117,7 +104,9 @@ class Plan {
   Matrix logits_;
   Matrix act_;
   std::vector<std::shared_ptr<RopeTable>> ropes_;
-  Workspace::State* state_ = nullptr;
+  std::size_t scratch_offset_ = 0;  ///< In bytes.
+  std::size_t scratch_floats_ = 0;  ///< Of each worker.
+  std::size_t picks_offset_ = 0;    ///< In bytes.
 };
 
 }  // namespace kime::cpu

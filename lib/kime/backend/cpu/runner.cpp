@@ -11,9 +11,10 @@ namespace {
 constexpr std::size_t kGrain = std::size_t{1} << 18;
 // Chunks a worker, so that one that was late or slow leaves little to wait for.
 constexpr std::size_t kChunksEach = 4;
-constexpr std::size_t kRowsEach = 8;      // the fewest rows of a chunk
-constexpr std::size_t kTile = 6;          // rows of a gemm's register tile
-constexpr std::size_t kGemmRows = 258;    // rows over which a gemm keeps its sums: chunks of more gain nothing
+constexpr std::size_t kRowsEach = 8;    // the fewest rows of a chunk
+constexpr std::size_t kTile = 6;        // rows of a gemm's register tile
+constexpr std::size_t kGemmRows = 258;  // rows over which a gemm keeps its sums: chunks of more gain nothing
+constexpr std::uint32_t kNoToken = UINT32_MAX;
 constexpr std::size_t kQueriesEach = 64;  // the fewest queries of a chunk, as each prepares its keys anew
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
@@ -22,16 +23,20 @@ constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
 
 }  // namespace
 
-Runner::Runner(const kernels::Table& kernels, const Share& share, Plan& plan, const Batch& batch)
+Runner::Runner(const kernels::Table& kernels, const Share& share, const Plan& plan, const Batch& batch, std::byte* memory)
     : kernels_(kernels),
       share_(share),
       plan_(plan),
       batch_(batch),
       extent_{batch.ids.size(), batch.seqs(), batch.markers.size()},
-      arena_(plan.state_->arena.floats().data()) {
+      arena_(reinterpret_cast<float*>(memory)),
+      scratch_(reinterpret_cast<float*>(memory + plan.scratch_offset_)),
+      pick_tokens_(reinterpret_cast<std::uint32_t*>(memory + plan.picks_offset_)),
+      query_rows_(pick_tokens_ + plan.bucket_.seqs + plan.bucket_.markers),
+      positions_(query_rows_ + plan.bucket_.seqs + plan.bucket_.markers) {
 }
 
-void Runner::run(Outputs& outputs) {
+void Runner::run(float* logits, float* act) {
   index_picks();
   std::size_t longest = 0;
   for (std::size_t s = 0; s < extent_.seqs; ++s) {
@@ -43,28 +48,22 @@ void Runner::run(Outputs& outputs) {
   for (const Step& step : plan_.steps_) {
     std::visit(*this, step);
   }
-  outputs.logits.resize(extent_.markers);
-  std::copy_n(data(plan_.logits_), extent_.markers, outputs.logits.begin());
-  outputs.act.resize(extent_.seqs);
-  for (std::size_t s = 0; s < extent_.seqs; ++s) {
-    const float* pair = data(plan_.act_) + 2 * s;
-    outputs.act[s] = {pair[0], pair[1]};
-  }
+  std::copy_n(data(plan_.logits_), extent_.markers, logits);
+  std::copy_n(data(plan_.act_), 2 * extent_.seqs, act);
 }
 
 void Runner::index_picks() const {
-  auto& state = *plan_.state_;
   for (std::size_t s = 0; s < extent_.seqs; ++s) {
     const std::uint32_t begin = batch_.cu[s];
     std::size_t at = s + batch_.mcu[s];
-    state.tokens[s] = batch_.cu[s + 1] == begin ? Workspace::kNoToken : begin;
-    state.query_rows[at] = static_cast<std::uint32_t>(s);
-    state.positions[at] = 0;
+    pick_tokens_[s] = batch_.cu[s + 1] == begin ? kNoToken : begin;
+    query_rows_[at] = static_cast<std::uint32_t>(s);
+    positions_[at] = 0;
     for (std::size_t m = batch_.mcu[s]; m < batch_.mcu[s + 1]; ++m) {
       const std::size_t row = extent_.seqs + m;
-      state.tokens[row] = begin + batch_.markers[m];
-      state.query_rows[++at] = static_cast<std::uint32_t>(row);
-      state.positions[at] = batch_.markers[m];
+      pick_tokens_[row] = begin + batch_.markers[m];
+      query_rows_[++at] = static_cast<std::uint32_t>(row);
+      positions_[at] = batch_.markers[m];
     }
   }
 }
@@ -150,7 +149,6 @@ void Runner::operator()(const AttentionStep& step) const {
 
 void Runner::attend(const AttentionStep& step, std::size_t seq, std::size_t head, std::size_t part, std::size_t parts,
                     std::size_t worker) const {
-  const Workspace::State& state = *plan_.state_;
   const std::size_t first = batch_.cu[seq];
   const std::size_t column = head * step.attention.head_width;
   kernels::Attention attention = step.attention;
@@ -165,15 +163,15 @@ void Runner::attend(const AttentionStep& step, std::size_t seq, std::size_t head
       return;
     }
     const std::size_t at = seq + batch_.mcu[seq];
-    attention.rows = state.query_rows.data() + at;
-    attention.positions = state.positions.data() + at;
+    attention.rows = query_rows_ + at;
+    attention.positions = positions_ + at;
     attention.queries = 1 + batch_.mcu[seq + 1] - batch_.mcu[seq];
   } else {
     attention.q += first * attention.ldq;
     attention.out += first * attention.ldo;
     attention.queries = attention.keys;
   }
-  attention.scratch = state.scratch.floats().data() + worker * state.scratch_floats;
+  attention.scratch = scratch_ + worker * plan_.scratch_floats_;
   const std::size_t query0 = attention.queries * part / parts;
   const std::size_t query1 = attention.queries * (part + 1) / parts;
   if (query0 < query1) {
@@ -185,9 +183,9 @@ void Runner::operator()(const PicksStep& step) const {
   const std::size_t width = step.in.width;
   split_rows(rows(step.out), 4 * width, [&](std::size_t first, std::size_t last) {
     for (std::size_t pick = first; pick < last; ++pick) {
-      const std::uint32_t token = plan_.state_->tokens[pick];
+      const std::uint32_t token = pick_tokens_[pick];
       float* out = data(step.out) + pick * width;
-      if (token == Workspace::kNoToken) {
+      if (token == kNoToken) {
         std::fill_n(out, width, 0.0F);
       } else {
         std::memcpy(out, data(step.in) + token * width, width * sizeof(float));

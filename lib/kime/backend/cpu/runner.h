@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cpu/kernels.h"
 #include "kime/backend/cpu/crew.h"
@@ -23,10 +24,11 @@ struct Share {
 /// one call of a kernel that does not know what else the call computes.
 class Runner {
  public:
-  Runner(const kernels::Table& kernels, const Share& share, Plan& plan, const Batch& batch);
+  /// `memory`: Code::bytes of it.
+  Runner(const kernels::Table& kernels, const Share& share, const Plan& plan, const Batch& batch, std::byte* memory);
 
-  /// Runs all steps and copies the results out. Allocates nothing once `outputs` has grown.
-  void run(Outputs& outputs);
+  /// Runs all steps and copies the results out: a logit for each marker, a pair for each sequence. Allocates nothing.
+  void run(float* logits, float* act);
 
   void operator()(const EmbedStep& step) const;
   void operator()(const NormStep& step) const;
@@ -52,10 +54,14 @@ class Runner {
 
   const kernels::Table& kernels_;
   Share share_;
-  Plan& plan_;
+  const Plan& plan_;
   const Batch& batch_;
   Extent extent_;
   float* arena_;
+  float* scratch_;
+  std::uint32_t* pick_tokens_;  ///< The token of each pick, or kNoToken.
+  std::uint32_t* query_rows_;   ///< The picks, sequence by sequence: sequence s has its own from s + mcu[s] on.
+  std::uint32_t* positions_;    ///< Where each of these stands in its sequence.
 };
 
 }  // namespace kime::cpu

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+#include "kime/base/memory.h"
+
 namespace kime::cpu {
 
 namespace {
@@ -22,24 +24,22 @@ std::size_t elements(const Weight& weight) {
   return std::accumulate(weight.shape.begin(), weight.shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
+}  // namespace
+
 // Gives each weight its place, op by op, so that what is used together lies together.
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const TensorSource& tensors) : graph_(graph), tensors_(tensors) {
-    layout_.tables.assign(graph.weights.size(), WeightLayout::kNone);
-    layout_.vectors.assign(graph.weights.size(), WeightLayout::kNone);
-  }
-
-  WeightLayout make() && {
+  LayoutMaker(const Graph& graph, const TensorSource& tensors, WeightLayout& layout) : graph_(graph), tensors_(tensors), layout_(layout) {
+    layout_.tables_.assign(graph.weights.size(), WeightLayout::kNone);
+    layout_.vectors_.assign(graph.weights.size(), WeightLayout::kNone);
     for (const Op& op : graph_.ops) {
       std::visit(*this, op);
     }
-    return std::move(layout_);
   }
 
   void operator()(const Embed& op) {
-    if (layout_.tables[op.table] == WeightLayout::kNone) {
-      layout_.tables[op.table] = take(elements(graph_.weights[op.table]) * size_of(tensors_.dtype(op.table)));
+    if (layout_.tables_[op.table] == WeightLayout::kNone) {
+      layout_.tables_[op.table] = take(elements(graph_.weights[op.table]) * size_of(tensors_.dtype(op.table)));
     }
   }
   void operator()(const LayerNorm& op) {
@@ -52,7 +52,7 @@ class LayoutMaker {
     if (op.bias) {
       vector(*op.bias);
     }
-    if (std::ranges::any_of(layout_.packed, [&](const PackedRows& rows) { return rows.serves(op); })) {
+    if (std::ranges::any_of(layout_.packed_, [&](const PackedRows& rows) { return rows.serves(op); })) {
       return;
     }
     PackedRows rows{op.weight, op.first, op.count, op.activation == Activation::geglu, op.count, graph_.values[op.in].width, 0};
@@ -60,7 +60,7 @@ class LayoutMaker {
       rows.n = kernels::panels(op.count) * kernels::kPanel;
     }
     rows.offset = take(kernels::packed_floats(rows.n, rows.k) * sizeof(float));
-    layout_.packed.push_back(rows);
+    layout_.packed_.push_back(rows);
   }
   void operator()(const AddType& op) { vector(op.table); }
   template <class Other>
@@ -68,19 +68,19 @@ class LayoutMaker {
 
  private:
   std::size_t take(std::size_t bytes) {
-    const std::size_t offset = layout_.bytes;
-    layout_.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t offset = layout_.bytes_;
+    layout_.bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return offset;
   }
   void vector(WeightId weight) {
-    if (layout_.vectors[weight] == WeightLayout::kNone) {
-      layout_.vectors[weight] = take(elements(graph_.weights[weight]) * sizeof(float));
+    if (layout_.vectors_[weight] == WeightLayout::kNone) {
+      layout_.vectors_[weight] = take(elements(graph_.weights[weight]) * sizeof(float));
     }
   }
 
   const Graph& graph_;
   const TensorSource& tensors_;
-  WeightLayout layout_;
+  WeightLayout& layout_;
 };
 
 // One worker's share of the loading: a panel of packed columns, some bytes of a table, or a vector.
@@ -95,18 +95,18 @@ class Loader {
   Loader(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& kernels, std::byte* memory)
       : tensors_(tensors), graph_(graph), layout_(layout), kernels_(kernels), memory_(memory) {
     for (std::size_t weight = 0; weight < graph.weights.size(); ++weight) {
-      if (layout.tables[weight] != WeightLayout::kNone) {
+      if (layout.tables_[weight] != WeightLayout::kNone) {
         for (std::size_t byte = 0; byte < bytes_of(weight); byte += kTablePiece) {
           pieces_.push_back({Piece::Kind::table, weight, byte});
         }
       }
-      if (layout.vectors[weight] != WeightLayout::kNone) {
+      if (layout.vectors_[weight] != WeightLayout::kNone) {
         pieces_.push_back({Piece::Kind::vector, weight, 0});
         staging_bytes_ = std::max(staging_bytes_, bytes_of(weight));
       }
     }
-    for (std::size_t i = 0; i < layout.packed.size(); ++i) {
-      const PackedRows& rows = layout.packed[i];
+    for (std::size_t i = 0; i < layout.packed_.size(); ++i) {
+      const PackedRows& rows = layout.packed_[i];
       for (std::size_t panel = 0; panel < kernels::panels(rows.n); ++panel) {
         pieces_.push_back({Piece::Kind::panel, i, panel});
       }
@@ -147,14 +147,14 @@ class Loader {
     switch (piece.kind) {
       case Piece::Kind::table: {
         const std::size_t size = std::min(kTablePiece, bytes_of(piece.index) - piece.first);
-        return tensors_.read(piece.index, piece.first, {memory_ + layout_.tables[piece.index] + piece.first, size});
+        return tensors_.read(piece.index, piece.first, {memory_ + layout_.tables_[piece.index] + piece.first, size});
       }
       case Piece::Kind::vector:
         return load_vector(piece.index, staging);
       case Piece::Kind::panel:
         break;
     }
-    const PackedRows& rows = layout_.packed[piece.index];
+    const PackedRows& rows = layout_.packed_[piece.index];
     if (!rows.geglu) {
       const std::size_t column = piece.first * kernels::kPanel;
       return load_columns(rows, rows.first + column, std::min(kernels::kPanel, rows.count - column), column, staging);
@@ -187,7 +187,7 @@ class Loader {
     }
     constexpr std::uint32_t kRow = 0;  // a table of one row, converted
     const std::size_t width = elements(graph_.weights[weight]);
-    auto* out = reinterpret_cast<float*>(memory_ + layout_.vectors[weight]);
+    auto* out = reinterpret_cast<float*>(memory_ + layout_.vectors_[weight]);
     kernels_.embed(staging, static_cast<kernels::Element>(tensors_.dtype(weight)), &kRow, 1, width, out, width);
     return {};
   }
@@ -204,28 +204,20 @@ class Loader {
   std::optional<Error> error_;
 };
 
-}  // namespace
-
-Result<Weights> Weights::load(const TensorSource& tensors, const Graph& graph, const kernels::Table& table, const Crew& crew,
-                              std::size_t threads) {
-  Weights weights;
-  weights.layout_ = LayoutMaker(graph, tensors).make();
+WeightLayout::WeightLayout(const Graph& graph, const TensorSource& tensors) {
+  LayoutMaker(graph, tensors, *this);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    weights.elements_.push_back(static_cast<kernels::Element>(tensors.dtype(i)));
+    elements_.push_back(static_cast<kernels::Element>(tensors.dtype(i)));
   }
-  auto memory = Pages::make(weights.layout_.bytes);
-  if (!memory) {
-    return std::move(memory).error();
-  }
-  weights.memory_ = *std::move(memory);
-  if (auto loaded = Loader(tensors, graph, weights.layout_, table, weights.memory_.data()).load(crew, threads); !loaded) {
-    return std::move(loaded).error();
-  }
-  return weights;
+}
+
+Status load_weights(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& table,
+                    const Crew& crew, std::size_t threads, std::byte* memory) {
+  return Loader(tensors, graph, layout, table, memory).load(crew, threads);
 }
 
 const PackedRows& Weights::packed(const Gemm& gemm) const {
-  return *std::ranges::find_if(layout_.packed, [&](const PackedRows& rows) { return rows.serves(gemm); });
+  return *std::ranges::find_if(layout_.packed_, [&](const PackedRows& rows) { return rows.serves(gemm); });
 }
 
 }  // namespace kime::cpu

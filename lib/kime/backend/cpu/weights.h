@@ -9,7 +9,6 @@
 #include "kime/backend/cpu/crew.h"
 #include "kime/backend/cpu/rope.h"
 #include "kime/base/error.h"
-#include "kime/base/memory.h"
 #include "kime/base/tensor.h"
 #include "kime/graph/graph.h"
 
@@ -30,44 +29,58 @@ struct PackedRows {
   }
 };
 
-/// Where each weight of a graph lies in one block of memory, by the use that ops make of it.
-struct WeightLayout {
+/// Where each weight of a graph lies in one block of memory, by the use that ops make of it; and the rope tables that go with them, which
+/// have their own lock. Immutable once made.
+class WeightLayout {
+ public:
+  /// The graph and the tensors have been checked.
+  WeightLayout(const Graph& graph, const TensorSource& tensors);
+
+  /// Of the block; it begins on a multiple of 64.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] kernels::Element element(WeightId weight) const { return elements_[weight]; }
+  [[nodiscard]] RopeTables& ropes() const { return *ropes_; }
+
+ private:
+  friend class LayoutMaker;
+  friend class Loader;
+  friend class Weights;
   static constexpr std::size_t kNone = SIZE_MAX;
 
-  std::vector<PackedRows> packed;
-  std::vector<std::size_t> tables;   ///< By weight: bytes as the checkpoint has them (the embedding table), or kNone.
-  std::vector<std::size_t> vectors;  ///< By weight: float32 elements (norms, biases, types), or kNone.
-  std::size_t bytes = 0;
+  std::vector<PackedRows> packed_;
+  std::vector<std::size_t> tables_;   ///< By weight: bytes as the checkpoint has them (the embedding table), or kNone.
+  std::vector<std::size_t> vectors_;  ///< By weight: float32 elements (norms, biases, types), or kNone.
+  std::vector<kernels::Element> elements_;
+  std::size_t bytes_ = 0;
+  std::shared_ptr<RopeTables> ropes_ = std::make_shared<RopeTables>();
 };
 
-/// Immutable once made, but for the rope tables, which have their own lock; shared by all workspaces.
+/// Reads, converts and packs the weights to `memory`, layout.bytes() of it, in parallel and piece by piece, so that no second copy is ever
+/// in memory. Errors: `input` when the source fails, `device` without memory for the pieces.
+[[nodiscard]] Status load_weights(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& table,
+                                  const Crew& crew, std::size_t threads, std::byte* memory);
+
+/// A view of loaded weights.
 class Weights {
  public:
-  /// Reads, converts and packs, in parallel and piece by piece, so that no second copy is ever in memory. The graph has been checked.
-  /// Errors: `input` when the source fails, `device` without memory.
-  static Result<Weights> load(const TensorSource& tensors, const Graph& graph, const kernels::Table& table, const Crew& crew,
-                              std::size_t threads);
+  /// Both outlive it.
+  Weights(const WeightLayout& layout, const std::byte* memory) : layout_(layout), memory_(memory) {}
 
   /// The packed rows that `gemm`, an op of the graph they were loaded for, multiplies by; their memory is at data().
   [[nodiscard]] const PackedRows& packed(const Gemm& gemm) const;
   [[nodiscard]] const float* data(const PackedRows& rows) const { return floats(rows.offset); }
   /// A norm's weight, a bias or the table of types, as float32.
-  [[nodiscard]] const float* vector(WeightId weight) const { return floats(layout_.vectors[weight]); }
+  [[nodiscard]] const float* vector(WeightId weight) const { return floats(layout_.vectors_[weight]); }
   /// The embedding table and its element type.
-  [[nodiscard]] const std::byte* table(WeightId weight) const { return memory_.data() + layout_.tables[weight]; }
-  [[nodiscard]] kernels::Element element(WeightId weight) const { return elements_[weight]; }
-  [[nodiscard]] RopeTables& ropes() const { return *ropes_; }
-  /// The memory that they take.
-  [[nodiscard]] std::size_t bytes() const { return memory_.size(); }
+  [[nodiscard]] const std::byte* table(WeightId weight) const { return memory_ + layout_.tables_[weight]; }
+  [[nodiscard]] kernels::Element element(WeightId weight) const { return layout_.element(weight); }
+  [[nodiscard]] RopeTables& ropes() const { return layout_.ropes(); }
 
  private:
-  Weights() = default;
-  [[nodiscard]] const float* floats(std::size_t offset) const { return reinterpret_cast<const float*>(memory_.data() + offset); }
+  [[nodiscard]] const float* floats(std::size_t offset) const { return reinterpret_cast<const float*>(memory_ + offset); }
 
-  WeightLayout layout_;
-  std::vector<kernels::Element> elements_;
-  Pages memory_;
-  std::unique_ptr<RopeTables> ropes_ = std::make_unique<RopeTables>();
+  const WeightLayout& layout_;
+  const std::byte* memory_;
 };
 
 }  // namespace kime::cpu

@@ -1,4 +1,4 @@
-// From a graph and a bucket to a plan.
+// From a graph and a bucket to code, and from code to a plan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,49 +28,32 @@ kernels::Activation activation(Activation activation) {
   return kernels::Activation::none;
 }
 
-// Grows a block that holds nothing worth keeping.
-Status grow_pages(Pages& pages, std::size_t bytes) {
-  if (pages.size() >= bytes) {
-    return {};
-  }
-  pages = Pages();  // first, so that both are never there at once
-  auto grown = Pages::make(bytes);
-  if (!grown) {
-    return std::move(grown).error();
-  }
-  pages = *std::move(grown);
-  return {};
-}
-
 }  // namespace
 
-Status Workspace::grow(std::size_t arena_bytes, std::size_t scratch_floats, const Bucket& bucket) {
-  State& state = *state_;
-  if (auto grown = grow_pages(state.arena, arena_bytes); !grown) {
-    return grown;
+Result<Code> Code::compile(const Graph& graph, const Bucket& bucket) {
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (bucket.tokens > kMost || bucket.seqs > kMost || bucket.markers > kMost - bucket.seqs) {
+    return Error(ErrorKind::unsupported, fmt::format("a bucket of {} tokens, {} sequences and {} markers; rows are counted in 32 bits",
+                                                     bucket.tokens, bucket.seqs, bucket.markers));
   }
-  state.scratch_floats = std::max(state.scratch_floats, (scratch_floats + 15) / 16 * 16);  // each worker's on a cache line of its own
-  if (auto grown = grow_pages(state.scratch, state.scratch_floats * sizeof(float) * state.workers); !grown) {
-    return grown;
+  Code code;
+  code.bucket = bucket;
+  code.arena = plan_arena(graph, {bucket.tokens, bucket.seqs, bucket.markers});
+  for (const Op& op : graph.ops) {
+    if (const auto* attention = std::get_if<Attention>(&op)) {
+      code.scratch_floats = std::max(code.scratch_floats, kernels::attention_scratch(bucket.tokens, attention->head_width));
+    }
   }
-  const std::size_t picks = bucket.seqs + bucket.markers;
-  if (state.tokens.size() < picks) {
-    state.tokens.resize(picks);
-    state.query_rows.resize(picks);
-    state.positions.resize(picks);
-  }
-  return {};
+  code.scratch_floats = (code.scratch_floats + 15) / 16 * 16;  // each worker's on a cache line of its own
+  return code;
 }
 
 // Turns each op into a step.
-class Lowering {
+class Linking {
  public:
-  Lowering(const Weights& weights, const Graph& graph, const Bucket& bucket)
-      : weights_(weights), graph_(graph), extent_{bucket.tokens, bucket.seqs, bucket.markers}, arena_(plan_arena(graph, extent_)) {
-    plan_.bucket_ = bucket;
-  }
+  Linking(const Weights& weights, const Graph& graph, const Code& code) : weights_(weights), graph_(graph), code_(code) {}
 
-  Result<Plan> lower(Workspace& workspace) && {
+  Result<Plan> link(std::size_t workers) && {
     for (const Op& op : graph_.ops) {
       std::visit(*this, op);
     }
@@ -79,9 +62,10 @@ class Lowering {
     }
     plan_.logits_ = matrix(graph_.logits);
     plan_.act_ = matrix(graph_.act);
-    if (auto grown = workspace.grow(arena_.bytes, scratch_floats_, plan_.bucket_); !grown) {
-      return std::move(grown).error();
-    }
+    plan_.bucket_ = code_.bucket;
+    plan_.scratch_offset_ = code_.arena.bytes;
+    plan_.scratch_floats_ = code_.scratch_floats;
+    plan_.picks_offset_ = code_.picks_offset(workers);
     return std::move(plan_);
   }
 
@@ -126,7 +110,7 @@ class Lowering {
     step.attention.reach = op.reach ? *op.reach : SIZE_MAX;
     step.attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(op.head_width)));
     if (op.theta) {
-      auto rope = weights_.ropes().get(*op.theta, op.head_width, extent_.tokens);
+      auto rope = weights_.ropes().get(*op.theta, op.head_width, code_.bucket.tokens);
       if (!rope) {
         error_ = std::move(rope).error();
         return;
@@ -137,7 +121,6 @@ class Lowering {
         plan_.ropes_.push_back(*rope);
       }
     }
-    scratch_floats_ = std::max(scratch_floats_, kernels::attention_scratch(extent_.tokens, op.head_width));
     plan_.steps_.emplace_back(step);
   }
 
@@ -148,29 +131,18 @@ class Lowering {
 
  private:
   [[nodiscard]] Matrix matrix(ValueId id, std::size_t column = 0) const {
-    return {arena_.offsets[id] / sizeof(float) + column, graph_.values[id].width, graph_.values[id].rows};
+    return {code_.arena.offsets[id] / sizeof(float) + column, graph_.values[id].width, graph_.values[id].rows};
   }
 
   const Weights& weights_;
   const Graph& graph_;
-  Extent extent_;
-  ArenaPlan arena_;
-  std::size_t scratch_floats_ = 0;
+  const Code& code_;
   std::optional<Error> error_;
   Plan plan_;
 };
 
-Result<Plan> Plan::lower(const Weights& weights, const Graph& graph, const Bucket& bucket, Workspace& workspace) {
-  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (bucket.tokens > kMost || bucket.seqs > kMost || bucket.markers > kMost - bucket.seqs) {
-    return Error(ErrorKind::unsupported, fmt::format("a bucket of {} tokens, {} sequences and {} markers; rows are counted in 32 bits",
-                                                     bucket.tokens, bucket.seqs, bucket.markers));
-  }
-  auto plan = Lowering(weights, graph, bucket).lower(workspace);
-  if (plan) {
-    plan->state_ = workspace.state_.get();
-  }
-  return plan;
+Result<Plan> Plan::link(const Weights& weights, const Graph& graph, const Code& code, std::size_t workers) {
+  return Linking(weights, graph, code).link(workers);
 }
 
 }  // namespace kime::cpu

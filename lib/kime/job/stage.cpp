@@ -1,4 +1,4 @@
-#include "kime/job/load.h"
+#include "kime/job/stage.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <utility>
-
-#include "kime/graph/builder.h"
 
 namespace kime {
 
@@ -55,34 +54,6 @@ Result<StageBuckets> choose_stage(const std::string& file, const std::string& st
                                                file.empty() ? "the compiled-in bucket table" : file, fmt::join(table.stages(), ", ")));
   }
   return StageBuckets{name, {buckets.begin(), buckets.end()}};
-}
-
-Result<Program<CpuBackend>> load_cpu(const ModelConfig& config, const TensorSource& tensors, std::size_t threads) {
-  auto backend = std::make_shared<const CpuBackend>(threads);
-  auto graph = std::make_shared<const Graph>(build_graph(config));
-  auto weights = backend->upload(tensors, *graph);
-  if (!weights) {
-    return std::move(weights).error();
-  }
-  Program<CpuBackend> program;
-  program.weights = std::make_shared<const CpuBackend::Weights>(*std::move(weights));
-  program.backend = std::move(backend);
-  program.graph = std::move(graph);
-  program.vocab = config.vocab;
-  program.types = ModelConfig::types;
-  return program;
-}
-
-Result<std::vector<Executor<CpuBackend>>> make_executors(const Program<CpuBackend>& program, const StageBuckets& stage, std::size_t count) {
-  std::vector<Executor<CpuBackend>> executors;
-  for (std::size_t i = 0; i < count; ++i) {
-    auto executor = Executor<CpuBackend>::make(program, stage.stage, stage.buckets);
-    if (!executor) {
-      return std::move(executor).error();
-    }
-    executors.push_back(*std::move(executor));
-  }
-  return executors;
 }
 
 }  // namespace kime

@@ -1,0 +1,34 @@
+// The options that choose devices, and the fleet that they name.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "command.h"
+#include "kime/job/fleet.h"
+
+namespace kime::app {
+
+/// As given.
+struct DeviceOptions {
+  ThreadsOption threads;
+  std::string devices = "all";
+  std::optional<std::string> streams;
+  std::size_t virtual_cpus = 0;
+  double timeout = 0;
+
+  void add(CLI::App& command);
+};
+
+/// The devices that `--devices` names, by ordinal; empty: all of them. Errors: `input`, naming what is not there.
+Result<std::vector<std::size_t>> choose_devices(std::string_view list);
+
+/// Loads checkpoints on the devices that the options name. Errors: `input` for the options; those of the fleet.
+Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
+                                          FleetOptions fleet);
+
+}  // namespace kime::app

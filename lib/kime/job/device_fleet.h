@@ -1,0 +1,249 @@
+// A fleet of one kind of device.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kime/batch/packer.h"
+#include "kime/job/device_lane.h"
+#include "kime/job/fleet.h"
+
+namespace kime {
+
+/// Tokens of a batch that a device of this kind is best at: a core's caches, or enough to fill a GPU.
+[[nodiscard]] constexpr std::size_t best_batch(const Caps& caps) {
+  constexpr std::size_t kGraphs = 8192;
+  return caps.graphs ? kGraphs : CostModel{}.target;
+}
+
+template <Driver D>
+class DeviceFleet final : public Fleet, public LaneSupport<D> {
+ public:
+  using Backend = DeviceBackend<D>;
+
+  /// Starts the devices, loads the checkpoints and makes the lanes. A device that fails is left out with a notice.
+  /// Errors: bad ordinals; what kept the last device from starting.
+  static Result<std::unique_ptr<DeviceFleet>> make(const RuntimeConfig<D>& config, std::span<const ModelToLoad> models,
+                                                   const StageBuckets& stage, FleetOptions options) {
+    auto fleet = std::unique_ptr<DeviceFleet>(new DeviceFleet(models, stage, std::move(options)));
+    auto started = fleet->start(config);
+    if (!started) {
+      return std::move(started).error();
+    }
+    return fleet;
+  }
+
+  ~DeviceFleet() override {
+    lanes_.clear();
+    weights_.clear();
+    runtime_.unsafe_cleanup();
+  }
+  DeviceFleet(const DeviceFleet&) = delete;
+  DeviceFleet& operator=(const DeviceFleet&) = delete;
+
+  [[nodiscard]] std::size_t models() const override { return models_.size(); }
+
+  Status prepare(std::span<const Bucket> wanted) override {
+    for (const auto& code : codes_) {
+      if (auto prepared = code->prepare(stage_.buckets, wanted); !prepared) {
+        return prepared;
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] nlohmann::json debug_info() override {
+    nlohmann::json info = runtime_.get_global_debug_info();
+    auto devices = nlohmann::json::array();
+    for (const auto& device : runtime_devices_) {
+      auto about = runtime_.get_debug_info(device);
+      auto used = runtime_.get_used_memory(device);
+      nlohmann::json words = about ? *about : nlohmann::json(about.error().text());
+      if (used) {
+        words["used_memory"] = *used;
+      }
+      devices.push_back(std::move(words));
+    }
+    info["devices"] = std::move(devices);
+    return info;
+  }
+
+  [[nodiscard]] bool hangs() const override { return hangs_; }
+  [[nodiscard]] Multidev<D>& runtime() { return runtime_; }
+
+ private:
+  DeviceFleet(std::span<const ModelToLoad> models, const StageBuckets& stage, FleetOptions options)
+      : models_(models.begin(), models.end()), stage_(stage), options_(std::move(options)) {}
+
+  Status start(const RuntimeConfig<D>& config) {
+    if (auto ready = runtime_.initialize(config); !ready) {
+      return ready;
+    }
+    if (options_.observe) {
+      runtime_.observe([observe = options_.observe](std::size_t ordinal, std::size_t stream, const TaskSpan& span) {
+        observe(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + "." + std::to_string(stream), span);
+      });
+    }
+    auto count = runtime_.num_devices();
+    if (!count) {
+      return std::move(count).error();
+    }
+    std::vector<std::size_t> ordinals = options_.ordinals;
+    for (std::size_t i = 0; ordinals.size() < *count && options_.ordinals.empty(); ++i) {
+      ordinals.push_back(i);
+    }
+    for (const std::size_t ordinal : ordinals) {
+      if (ordinal >= *count) {
+        const std::string name(Multidev<D>::name());
+        return Error(ErrorKind::input,
+                     "--devices " + name + ":" + std::to_string(ordinal) + ": there " +
+                         (*count == 1 ? "is only " + name + ":0" : "are " + name + ":0 to " + name + ":" + std::to_string(*count - 1)));
+      }
+    }
+    Status last = Error(ErrorKind::device, "there is no device");
+    for (const std::size_t ordinal : ordinals) {
+      last = add_device(ordinal);
+      if (!last && last.error().kind() != ErrorKind::device) {
+        return last;  // the checkpoint cannot be run or read: no other device will do better
+      }
+      if (!last && options_.notice && ordinals.size() > 1) {
+        options_.notice(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + " is left out: " + last.error().text());
+      }
+    }
+    if (devices_.empty()) {
+      return last;
+    }
+    return make_lanes();
+  }
+
+  // A device with its streams and its weights, or nothing of it.
+  Status add_device(std::size_t ordinal) {
+    auto device = runtime_.get_device(ordinal);
+    if (!device) {
+      return std::move(device).error();
+    }
+    auto name = runtime_.get_name(*device);
+    auto known = runtime_.properties(*device);
+    auto caps = runtime_.caps(*device);
+    auto streams = runtime_.suggested_num_virtual_devices(*device);
+    if (!name || !known || !caps || !streams) {
+      return Error(ErrorKind::device, "a device cannot be asked about");
+    }
+    auto started = start_streams(*device, *caps, *streams);
+    if (!started) {
+      streams_.resize(devices_.size());
+      weights_.resize(devices_.size());
+      static_cast<void>(runtime_.retire(*device, started.error()));
+      return started;
+    }
+    runtime_devices_.push_back(*device);
+    devices_.push_back({*name, known->bits_class, *streams, best_batch(*caps), caps->graphs});
+    return {};
+  }
+
+  Status start_streams(const Device& device, const Caps& caps, std::size_t count) {
+    auto& streams = streams_.emplace_back();
+    auto& weights = weights_.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) {
+      auto stream = runtime_.new_virtual_device(device);
+      if (!stream) {
+        return Error(stream.error().kind(),
+                     "stream " + std::to_string(i + 1) + " of " + std::to_string(count) + ": " + stream.error().message());
+      }
+      streams.push_back(std::make_shared<const Backend>(runtime_, *std::move(stream), caps, options_.timeout));
+    }
+    for (std::size_t model = 0; model < models_.size(); ++model) {
+      auto loaded = load(*streams[0], model);
+      if (!loaded) {
+        return std::move(loaded).error();
+      }
+      weights.push_back(std::make_shared<const typename Backend::Weights>(*std::move(loaded)));
+    }
+    return {};
+  }
+
+  // Read from the host by the first device, taken from there by the others.
+  Result<typename Backend::Weights> load(const Backend& backend, std::size_t model) {
+    if (!devices_.empty()) {
+      return backend.share(*weights_[0][model]);
+    }
+    if (codes_.size() == model) {
+      auto made = runtime_.model(models_[model].graph, *models_[model].tensors);
+      if (!made) {
+        return std::move(made).error();
+      }
+      codes_.push_back(std::make_shared<CodeCache<D>>(runtime_, *std::move(made)));
+    }
+    return backend.upload(*models_[model].tensors, codes_[model]);
+  }
+
+  // A lane for each stream; of an ensemble, the lane's checkpoints go to that device and the ones after it.
+  Status make_lanes() {
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      for (std::size_t stream = 0; stream < devices_[device].streams; ++stream) {
+        std::vector<LanePart<D>> parts;
+        for (std::size_t model = 0; model < models_.size(); ++model) {
+          auto part = make_part((device + model) % devices_.size(), stream, model);
+          if (!part) {
+            return std::move(part).error();
+          }
+          parts.push_back(*std::move(part));
+        }
+        lanes_.push_back(std::make_shared<DeviceLane<D>>(*this, stream, std::move(parts)));
+      }
+    }
+    return {};
+  }
+
+  Result<LanePart<D>> make_part(std::size_t device, std::size_t stream, std::size_t model) override {
+    const auto& streams = streams_[device];
+    Program<Backend> program{streams[stream % streams.size()], models_[model].graph, weights_[device][model], models_[model].vocab,
+                             models_[model].types};
+    auto executor = Executor<Backend>::make(std::move(program), stage_.stage, stage_.buckets);
+    if (!executor) {
+      return std::move(executor).error();
+    }
+    return LanePart<D>{device, *std::move(executor)};
+  }
+
+  bool lost(std::size_t device) override {
+    auto why = runtime_.lost(runtime_devices_[device]);
+    if (why && !*why) {
+      return false;
+    }
+    if (auto idle = runtime_.is_idle(runtime_devices_[device]); !idle || !*idle) {
+      hangs_ = true;
+    }
+    return true;
+  }
+
+  void set_aside(std::size_t device, std::shared_ptr<void> what) override {
+    static_cast<void>(runtime_.set_aside(runtime_devices_[device], std::move(what)));
+  }
+
+  Result<CodeBatch<D>> merge_code(const Bucket& bucket) override {
+    const std::size_t sources = models_.size();
+    return runtime_.compile_batch(
+        {MergeSource{bucket, sources, {Node::outputs, MergeUse::copy}}, MergeSource{bucket, sources, {Node::outputs, MergeUse::streaming}}},
+        {"merge by copy", "merge by streaming"});
+  }
+
+  std::vector<ModelToLoad> models_;
+  StageBuckets stage_;
+  FleetOptions options_;
+  Multidev<D> runtime_;
+  std::vector<Device> runtime_devices_;
+  std::vector<std::shared_ptr<CodeCache<D>>> codes_;                                    ///< By checkpoint.
+  std::vector<std::vector<std::shared_ptr<const Backend>>> streams_;                    ///< By device.
+  std::vector<std::vector<std::shared_ptr<const typename Backend::Weights>>> weights_;  ///< By device and checkpoint.
+  std::atomic<bool> hangs_{false};
+};
+
+}  // namespace kime
