@@ -33,6 +33,7 @@ class DeviceBackend {
   /// A stream's own context of a checkpoint: its arena and staging buffers.
   struct Workspace {
     Context context;
+    Context last;                                       ///< After all routines: each is linked after the one before.
     std::vector<std::pair<Bucket, Routine<D>>> linked;  ///< By prepare(), not yet asked for.
   };
   /// What copies point to while they are under way stands beside the routine.
@@ -103,16 +104,17 @@ class DeviceBackend {
     if (!context) {
       return std::move(context).error();
     }
-    return Workspace{*std::move(context), {}};
+    return Workspace{*context, *context, {}};
   }
 
   /// Links all of `buckets` that have been compiled, at once, for the lower() calls to come.
   Status prepare(const Weights& weights, Workspace& workspace, std::span<const Bucket> buckets) const {
     constexpr Node kNeeds[] = {Node::weights};
-    auto linked = runtime_.link_batch(workspace.context, weights.code->batch(buckets), kNeeds);
+    auto linked = runtime_.link_batch(workspace.last, weights.code->batch(buckets), kNeeds);
     if (!linked) {
       return std::move(linked).error();
     }
+    workspace.last = linked->first;
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       if (linked->second[i]) {
         workspace.linked.emplace_back(buckets[i], *std::move(linked->second[i]));
@@ -131,12 +133,30 @@ class DeviceBackend {
     if (!code) {
       return std::move(code).error();
     }
-    auto routine = runtime_.link(workspace.context, *code);
+    auto routine = runtime_.link(workspace.last, *code);
     if (!routine) {
       return std::move(routine).error();
     }
+    workspace.last = routine->context;
     return Plan{*std::move(routine), bucket};
   }
+
+  /// Frees what a workspace holds, its routines' contexts first; its plans are then invalid.
+  Status release(Workspace& workspace) const {
+    while (workspace.last.state != workspace.context.state) {
+      auto before = runtime_.parent(workspace.last);
+      if (!before) {
+        return std::move(before).error();
+      }
+      if (auto freed = runtime_.finalize(workspace.last); !freed) {
+        return freed;
+      }
+      workspace.last = **before;
+    }
+    return runtime_.finalize(workspace.context);
+  }
+  /// The same for weights, when no workspace and no other device uses them.
+  Status release(const Weights& weights) const { return runtime_.finalize(weights.root); }
 
   /// Schedules a batch, which stays as it is until an event after it: the scores are then in the routine's context.
   Status compute(Plan& plan, const Batch& batch) const {

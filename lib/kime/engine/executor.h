@@ -90,7 +90,7 @@ class Executor {
   }
 
   [[nodiscard]] const B& backend() const { return *program_.backend; }
-  [[nodiscard]] const typename B::Workspace& workspace() const { return *workspace_; }
+  [[nodiscard]] typename B::Workspace& workspace() { return *workspace_; }
 
   /// The buckets that have a plan, in the order in which they were built; for profiling.
   [[nodiscard]] std::vector<Bucket> warm() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kime/batch/packer.h"
+#include "kime/job/device_check.h"
 #include "kime/job/device_lane.h"
 #include "kime/job/fleet.h"
 
@@ -40,13 +41,44 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     return fleet;
   }
 
-  ~DeviceFleet() override {
-    lanes_.clear();
-    weights_.clear();
-    runtime_.unsafe_cleanup();
-  }
+  ~DeviceFleet() override { static_cast<void>(close()); }
   DeviceFleet(const DeviceFleet&) = delete;
   DeviceFleet& operator=(const DeviceFleet&) = delete;
+
+  /// Frees everything on all devices and ends the runtime; again: nothing. Nothing else may be under way. Errors: the first that there
+  /// was, and memory that is still in use then on a device that works; it is freed with the runtime.
+  Status close() {
+    Status all;
+    const auto keep_first = [&all](Status status) {
+      if (all && !status) {
+        all = std::move(status);
+      }
+    };
+    for (auto& lane : device_lanes_) {
+      keep_first(lane->close());
+    }
+    for (std::size_t device = weights_.size(); device-- > 0;) {
+      for (std::size_t model = 0; model < weights_[device].size(); ++model) {
+        keep_first(streams_[device][0]->release(*weights_[device][model]));
+      }
+    }
+    for (const auto& device : runtime_devices_) {
+      auto idle = runtime_.is_idle(device);
+      if (idle && !*idle) {
+        continue;  // it hangs
+      }
+      keep_first(runtime_.await(device));
+      if (auto used = runtime_.get_used_memory(device); used && *used > 0) {
+        keep_first(Error(ErrorKind::device, std::to_string(*used) + " bytes are still in use"));
+      }
+    }
+    lanes_.clear();
+    device_lanes_.clear();
+    weights_.clear();
+    runtime_devices_.clear();
+    runtime_.unsafe_cleanup();
+    return all;
+  }
 
   [[nodiscard]] std::size_t models() const override { return models_.size(); }
 
@@ -68,6 +100,9 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
       nlohmann::json words = about ? *about : nlohmann::json(about.error().text());
       if (used) {
         words["used_memory"] = *used;
+      }
+      if (auto ordinal = runtime_.to_ordinal(device)) {
+        words["ordinal"] = *ordinal;
       }
       devices.push_back(std::move(words));
     }
@@ -159,6 +194,9 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
       }
       streams.push_back(std::make_shared<const Backend>(runtime_, *std::move(stream), caps, options_.timeout));
     }
+    if (auto works = DeviceCheck<D>(runtime_, device, streams[0]->stream(), options_.timeout).run(); !works) {
+      return works;
+    }
     for (std::size_t model = 0; model < models_.size(); ++model) {
       auto loaded = load(*streams[0], model);
       if (!loaded) {
@@ -196,7 +234,8 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
           }
           parts.push_back(*std::move(part));
         }
-        lanes_.push_back(std::make_shared<DeviceLane<D>>(*this, stream, std::move(parts)));
+        device_lanes_.push_back(std::make_shared<DeviceLane<D>>(*this, stream, std::move(parts)));
+        lanes_.push_back(device_lanes_.back());
       }
     }
     return {};
@@ -243,6 +282,7 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
   std::vector<std::shared_ptr<CodeCache<D>>> codes_;                                    ///< By checkpoint.
   std::vector<std::vector<std::shared_ptr<const Backend>>> streams_;                    ///< By device.
   std::vector<std::vector<std::shared_ptr<const typename Backend::Weights>>> weights_;  ///< By device and checkpoint.
+  std::vector<std::shared_ptr<DeviceLane<D>>> device_lanes_;                            ///< What lanes() shows.
   std::atomic<bool> hangs_{false};
 };
 

@@ -73,6 +73,17 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     return std::nullopt;
   }
 
+  /// Frees what its streams hold for it. Errors: the first that there was; the rest is freed all the same.
+  Status close() {
+    Status all;
+    for (auto& part : parts_) {
+      if (auto freed = part.executor.backend().release(part.executor.workspace()); !freed && all) {
+        all = std::move(freed);
+      }
+    }
+    return all;
+  }
+
   bool repair(std::span<const char> retired) override {
     if (parts_.size() == 1) {
       return false;
@@ -194,7 +205,8 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
       if (!ready) {
         return std::move(ready).error();
       }
-      if (auto waits = runtime.will_wait_for(routine.context, *ready); !waits) {
+      auto done = runtime.is_done(*ready);
+      if (auto waits = done && *done ? Status() : runtime.will_wait_for(routine.context, *ready); !waits) {
         return waits;
       }
     }
@@ -214,7 +226,7 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     if (!code) {
       return std::move(code).error();
     }
-    const LanePart<D>& lead = parts_.back();
+    LanePart<D>& lead = parts_.back();
     Multidev<D>& runtime = lead.executor.backend().runtime();
     auto merge = std::make_shared<Merge>();
     merge->bucket = bucket;
@@ -224,10 +236,12 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
       return std::move(expected).error();
     }
     merge->expected = *std::move(expected);
-    auto linked = runtime.link_batch(lead.executor.workspace().context, *code);
+    auto& workspace = lead.executor.workspace();
+    auto linked = runtime.link_batch(workspace.last, *code);
     if (!linked) {
       return std::move(linked).error();
     }
+    workspace.last = linked->first;
     merge->routines = std::move(linked->second);
     merges_.push_back(std::move(merge));
     return merges_.back().get();
