@@ -64,6 +64,19 @@ struct RuntimeLife {
   std::atomic<bool> valid{true};
 };
 
+/// A physical device.
+struct Device {
+  std::shared_ptr<RuntimeLife> life;
+  std::size_t ordinal = 0;
+};
+
+/// A stream of a device: its virtual device.
+struct Stream {
+  std::shared_ptr<RuntimeLife> life;
+  std::size_t ordinal = 0;     ///< Of its device.
+  std::size_t subordinal = 0;  ///< Of its own, from 0 on each device.
+};
+
 /// Behind a Context handle. A child's lookups go up to its parents, so that a buffer that a parent has replaced by a larger one is seen by
 /// all of its children.
 struct ContextState {
@@ -81,6 +94,7 @@ struct ContextState {
   std::optional<Buffer> merge_buffer;
   std::optional<Buffer> merge_source;  ///< What a routine with a merge use reads.
   MergeUse merge_kind = MergeUse::none;
+  std::vector<Stream> readers;  ///< Streams that have been told to read its buffers from elsewhere.
   std::size_t children = 0;
   bool finalized = false;
 
@@ -91,19 +105,6 @@ struct ContextState {
 /// A handle; copies are the same context.
 struct Context {
   std::shared_ptr<ContextState> state;
-};
-
-/// A physical device.
-struct Device {
-  std::shared_ptr<RuntimeLife> life;
-  std::size_t ordinal = 0;
-};
-
-/// A stream of a device: its virtual device.
-struct Stream {
-  std::shared_ptr<RuntimeLife> life;
-  std::size_t ordinal = 0;     ///< Of its device.
-  std::size_t subordinal = 0;  ///< Of its own, from 0 on each device.
 };
 
 /// A point of a stream.

@@ -47,11 +47,11 @@ class PoolTable {
       return Error(ErrorKind::device, "pool " + std::to_string(id) + " is not in use: never allocated, or freed already");
     }
     if (set_aside_) {
-      kept_.push_back(std::move(found->second.slab));
+      kept_.push_back(pools_.extract(found));  // where it is: a call that hangs has its place
     } else {
       used_ -= found->second.bytes;
+      pools_.erase(found);
     }
-    pools_.erase(found);
     return {};
   }
 
@@ -92,7 +92,7 @@ class PoolTable {
   };
   std::mutex mutex_;
   std::map<PoolId, Entry> pools_;  // a map: places point into it
-  std::vector<Slab> kept_;
+  std::vector<typename std::map<PoolId, Entry>::node_type> kept_;
   std::size_t used_ = 0;
   bool set_aside_ = false;
 };
@@ -102,7 +102,8 @@ struct StreamState {
   std::unique_ptr<typename D::Stream> native;
   std::shared_ptr<StreamQueue> queue;
   std::mutex marking;  ///< Marks are recorded in the order of their numbers.
-  Ticket marks = 0;
+  Ticket marks = 0;    ///< Marks so far.
+  Ticket marked = 0;   ///< The ticket of the last.
   std::atomic<PoolId> next_pool{0};
 };
 

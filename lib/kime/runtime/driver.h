@@ -42,7 +42,8 @@ struct DeviceProperties {
   std::string name;        ///< What the maker calls it.
   std::size_t cores = 0;
   std::optional<int> node;  ///< The NUMA node, where it has one.
-  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;       ///< That the device has for this process.
+  std::uint64_t memory_used_bytes = 0;  ///< Of it, by anybody.
   std::string memory_modes;  ///< Which modes mean something here, in words.
   nlohmann::json facts;      ///< Instruction set, features, driver and library versions: an object.
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -55,7 +56,7 @@ class Multidev {
   // ---- the runtime
 
   /// Notes the configuration; devices are looked for when first asked for. Again with the same configuration: nothing.
-  /// Errors: another configuration while initialized.
+  /// Errors: another configuration while initialized; no streams, or too many.
   Status initialize(const RuntimeConfig<D>& config);
   [[nodiscard]] bool is_initialized() const;
   /// Ends all streams (what is queued is done first, but on a lost device), frees all memory, and makes every handle invalid. A thread
@@ -106,7 +107,7 @@ class Multidev {
   Status sync(const Event& event);
   /// The same; false when the deadline came first.
   Result<bool> sync_until(const Event& event, Deadline deadline);
-  /// True, or an error when it failed or its stream died: never false for ever.
+  /// True, or an error when it failed or its stream died: never false for ever. What an event failed with it keeps, for all who ask.
   Result<bool> is_done(const Event& event);
   /// What is scheduled in `context` from now on waits for an event, perhaps of another stream or device, and fails where that failed.
   Status will_wait_for(const Context& context, const Event& event);
@@ -126,7 +127,7 @@ class Multidev {
   /// Zeroes a piece of a pool in the order of a stream. Errors: past its end.
   Status memset_zero(const Stream& stream, PoolId pool, std::size_t offset, std::size_t bytes);
   /// A buffer in a pool of its own; `old` is kept if it is large enough, else freed first (its contents are lost): growing reuses the slab.
-  /// `stream`: the one whose pool it is, which is waited for before `old` goes.
+  /// `stream`: the one whose pool it is, which is waited for before `old` goes; without it, all of the device are.
   Result<Buffer> alloc_buffer(const Device& device, std::size_t bytes, MemoryMode mode, const std::optional<Buffer>& old = {},
                               const std::optional<Stream>& stream = {});
   /// The buffer of a node, where the context or one above it has one.
@@ -152,7 +153,8 @@ class Multidev {
   };
   Result<Context> make_child(const Context& parent, const Child& child = {});
   Result<std::optional<Context>> parent(const Context& context);
-  /// Waits for its stream and frees the pools of this context only; the handle is then invalid. Errors: children live.
+  /// Waits for its stream (without one: for all of its device) and for those that read from it by device_to_device, and frees the pools of
+  /// this context only; the handle is then invalid. Errors: children live.
   Status finalize(const Context& context);
   /// Gives a context a buffer for a node, or a larger one.
   Status need(const Context& context, Node node, std::size_t bytes, MemoryMode mode);
@@ -184,7 +186,8 @@ class Multidev {
   Result<bool> from_host(const Context& context, Node node, std::span<const HostRead> pieces);
   /// The same the other way: read them after an event.
   Result<bool> to_host(const Context& context, Node node, std::span<const HostWrite> pieces);
-  /// Reads a checkpoint's weights into a context, on `stream`, and waits for it.
+  /// Reads a checkpoint's weights into a context, on `stream` of its device, and waits for it. Should the device be given up meanwhile, it
+  /// may still read `tensors`.
   Status init_from_host(const Context& context, const Stream& stream, const Model<D>& model, const TensorSource& tensors);
   /// Makes a node in dst as large as in src, and copies it, on `stream` of dst's device, after what is scheduled in src.
   Status init_from_device(const Context& dst, Node node, const Context& src, const Stream& stream);
@@ -212,6 +215,8 @@ class Multidev {
  private:
   using DevicePtr = std::shared_ptr<DeviceState<D>>;
   using StreamPtr = std::shared_ptr<StreamState<D>>;
+  /// How long a wait in a driver lasts before the runtime looks whether it has been in vain.
+  static constexpr std::chrono::milliseconds kSlice{20};
   struct StreamOf {
     DevicePtr device;
     StreamPtr stream;
@@ -232,9 +237,22 @@ class Multidev {
   Status run_on(const StreamOf& on, const char* label, TaskGroup group, Fn fn);
   template <class Piece, class Fn>
   Result<bool> copy_pieces(const Context& context, Node node, std::span<const Piece> pieces, const char* label, Fn fn);
+  Status reaches(const StreamOf& on, const Buffer& buffer);
   Status copy_on(const StreamOf& on, const Buffer& from, const Buffer& to, std::size_t bytes, const char* label, TaskGroup group);
   Status grow(ContextState& state, std::optional<Buffer>& slot, std::size_t bytes, MemoryMode mode);
+  struct MarkedPoint {
+    Ticket ticket = 0;
+    Ticket mark = 0;
+  };
+  Result<MarkedPoint> mark_at_end(const StreamOf& on);
   Result<Event> mark(const StreamOf& on, const Stream& stream, TaskGroup group);
+  static Result<bool> finish(D& driver, StreamState<D>& stream, Ticket mark, Deadline deadline, StreamQueue* waiter = nullptr);
+  Status wait_on(const StreamOf& on, TaskGroup group, const Event& event);
+  bool idle(const StreamOf& on);
+  /// Waits until a stream has done all that is scheduled, whatever became of it: before memory goes.
+  void settle(const StreamOf& on);
+  void settle(ContextState& context);
+  static std::vector<StreamPtr> streams_of(DeviceState<D>& device);
   Result<Place<typename D::Slab>> place(const Buffer& buffer, std::size_t offset, std::size_t bytes);
   Result<Place<typename D::Slab>> place(const Context& context, Node node, std::size_t bytes);
   Context owner_of_stream(const Context& context) const;

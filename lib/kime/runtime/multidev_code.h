@@ -220,6 +220,9 @@ Result<std::pair<Context, std::vector<std::optional<Routine<D>>>>> Multidev<D>::
     if (batch[i]) {
       auto routine = link(last, *batch[i]);
       if (!routine) {
+        for (; last.state != context.state; last = Context{last.state->parent}) {
+          static_cast<void>(finalize(last));
+        }
         return std::move(routine).error();
       }
       last = routine->context;

@@ -8,6 +8,10 @@ namespace kime {
 template <Driver D>
 Status Multidev<D>::initialize(const RuntimeConfig<D>& config) {
   calls_.count(Call::initialize);
+  if (config.streams.kind == StreamStrategy::Kind::number && (config.streams.count == 0 || config.streams.count > StreamStrategy::kMost)) {
+    return Error(ErrorKind::device,
+                 std::to_string(config.streams.count) + " streams: a device has 1 to " + std::to_string(StreamStrategy::kMost));
+  }
   const std::lock_guard lock(mutex_);
   if (config_) {
     return *config_ == config
@@ -48,6 +52,11 @@ void Multidev<D>::unsafe_cleanup() {
       {
         const std::lock_guard lock(device->mutex);
         streams.swap(device->streams);
+      }
+      if (!device->driver->alive(device->ordinal)) {
+        for (const auto& stream : streams) {
+          stream->queue->kill(Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(device->ordinal) + " no longer works"));
+        }
       }
       for (const auto& stream : streams) {
         stream->queue->close();

@@ -24,6 +24,12 @@ Status Multidev<D>::alloc_pool(const Device& device, PoolId pool, std::size_t by
   if (state.pools.has(pool)) {
     return Error(ErrorKind::device, "pool " + std::to_string(pool) + " is in use");
   }
+  {
+    const std::lock_guard lock(state.mutex);
+    if (state.lost) {
+      return *state.lost;
+    }
+  }
   auto slab = state.driver->alloc(device.ordinal, bytes, alignment, mode);
   if (!slab) {
     return std::move(slab).error();
@@ -39,14 +45,8 @@ Status Multidev<D>::free_pool(const Device& device, PoolId pool) {
     return std::move(found).error();
   }
   if ((*found)->pools.has(pool)) {
-    // What is scheduled may still use it. Its failures are not this call's, and are its caller's to see.
-    std::vector<StreamPtr> streams;
-    {
-      const std::lock_guard lock((*found)->mutex);
-      streams = (*found)->streams;
-    }
-    for (const auto& stream : streams) {
-      static_cast<void>(stream->queue->wait(stream->queue->last(), kNoGroup, {}, StreamQueue::Failures::leave));
+    for (const auto& stream : streams_of(**found)) {
+      settle(StreamOf{*found, stream});
     }
   }
   return (*found)->pools.remove(pool);
@@ -77,7 +77,7 @@ Status Multidev<D>::memset_zero(const Stream& stream, PoolId pool, std::size_t o
   if (!on) {
     return std::move(on).error();
   }
-  auto where = place(Buffer{stream.ordinal, pool, 0, 0}, offset, bytes);
+  auto where = on->device->pools.place(Buffer{stream.ordinal, pool, 0, 0}, offset, bytes);
   if (!where) {
     return std::move(where).error();
   }
@@ -88,12 +88,15 @@ template <Driver D>
 Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes, MemoryMode mode, const std::optional<Buffer>& old,
                                          const std::optional<Stream>& stream) {
   calls_.count(Call::alloc_buffer);
-  if (old && old->bytes >= bytes) {
-    return *old;
-  }
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
+  }
+  if (old && old->device != device.ordinal) {
+    return Error(ErrorKind::device, "the old buffer is another device's");
+  }
+  if (old && old->bytes >= bytes && (*found)->pools.has(old->pool)) {
+    return *old;
   }
   auto* next = &(*found)->next_pool;
   if (stream) {
@@ -103,11 +106,11 @@ Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes
     }
     next = &on->stream->next_pool;
     if (old) {
-      static_cast<void>(on->stream->queue->wait(on->stream->queue->last(), kNoGroup, {}, StreamQueue::Failures::leave));
+      settle(*on);
     }
   }
   if (old) {  // first, so that both are never there at once
-    if (auto removed = (*found)->pools.remove(old->pool); !removed) {
+    if (auto removed = stream ? (*found)->pools.remove(old->pool) : free_pool(device, old->pool); !removed) {
       return std::move(removed).error();
     }
   }
@@ -219,6 +222,9 @@ Result<Context> Multidev<D>::make_child(const Context& parent, const Child& chil
   state.merge = child.merge ? child.merge : from.merge;
   state.parent = parent.state;
   const std::lock_guard lock(parent.state->mutex);
+  if (parent.state->finalized) {
+    return Error(ErrorKind::device, "the context has been finalized");
+  }
   ++parent.state->children;
   return made;
 }
@@ -246,6 +252,9 @@ Status Multidev<D>::finalize(const Context& context) {
   std::vector<Buffer> own;
   {
     const std::lock_guard lock(state.mutex);
+    if (state.finalized) {
+      return Error(ErrorKind::device, "the context has been finalized");
+    }
     if (state.children > 0) {
       return Error(ErrorKind::device, std::to_string(state.children) + (state.children == 1 ? " child" : " children") +
                                           " of the context still live: finalize them first");
@@ -257,13 +266,39 @@ Status Multidev<D>::finalize(const Context& context) {
     const std::lock_guard lock(state.parent->mutex);
     --state.parent->children;
   }
+  if (!own.empty()) {
+    settle(state);
+  }
   Status all;
   for (const Buffer& buffer : own) {
-    if (auto freed = free_pool(Device{state.life, buffer.device}, buffer.pool); !freed && all) {
+    if (auto freed = (*found)->pools.remove(buffer.pool); !freed && all) {
       all = std::move(freed);
     }
   }
   return all;
+}
+
+// All that may use a context's memory: its stream, which is its children's too, and those that read from it. Without a stream of its own,
+// any of the device may.
+template <Driver D>
+void Multidev<D>::settle(ContextState& context) {
+  std::vector<Stream> users;
+  {
+    const std::lock_guard lock(context.mutex);
+    users = context.readers;
+  }
+  if (context.stream) {
+    users.push_back(Stream{context.life, context.device, *context.stream});
+  } else if (auto device = device_at(context.device)) {
+    for (std::size_t i = 0; i < streams_of(**device).size(); ++i) {
+      users.push_back(Stream{context.life, context.device, i});
+    }
+  }
+  for (const Stream& stream : users) {
+    if (auto on = find(stream)) {
+      settle(*on);
+    }
+  }
 }
 
 // Gives a context's slot for a buffer one of so many bytes: the one it has if that is large enough.
@@ -277,6 +312,9 @@ Status Multidev<D>::grow(ContextState& state, std::optional<Buffer>& slot, std::
   std::optional<Stream> stream;
   if (state.stream) {
     stream = Stream{state.life, state.device, *state.stream};
+  }
+  if (old && old->bytes < bytes) {
+    settle(state);
   }
   auto buffer = alloc_buffer(Device{state.life, state.device}, bytes, mode, old, stream);
   if (buffer && old == *buffer) {

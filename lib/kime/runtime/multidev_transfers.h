@@ -1,13 +1,32 @@
 // Multidev: copies between the host and nodes, and between devices.
 #pragma once
 
+#include <algorithm>
+
 #include "kime/runtime/multidev.h"
 
 namespace kime {
 
+// A stream uses the memory of its own device, and of those that share theirs with it.
+template <Driver D>
+Status Multidev<D>::reaches(const StreamOf& on, const Buffer& buffer) {
+  if (auto device = device_at(buffer.device); !device) {
+    return std::move(device).error();
+  }
+  const std::size_t here = on.device->ordinal;
+  if (buffer.device != here && !on.device->driver->shares_memory(buffer.device, here)) {
+    return Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(here) + " cannot use a buffer of " + std::string(name()) +
+                                        ":" + std::to_string(buffer.device));
+  }
+  return {};
+}
+
 template <Driver D>
 Status Multidev<D>::copy_on(const StreamOf& on, const Buffer& from, const Buffer& to, std::size_t bytes, const char* label,
                             TaskGroup group) {
+  if (auto reached = reaches(on, to); !reached) {
+    return reached;
+  }
   auto in = place(from, 0, bytes);
   if (!in) {
     return std::move(in).error();
@@ -40,6 +59,9 @@ Status Multidev<D>::host_to_buffer(const Stream& stream, const void* from, const
   if (!on) {
     return std::move(on).error();
   }
+  if (auto reached = reaches(*on, to); !reached) {
+    return reached;
+  }
   auto out = place(to, 0, bytes);
   if (!out) {
     return std::move(out).error();
@@ -54,6 +76,9 @@ Status Multidev<D>::buffer_to_host(const Stream& stream, const Buffer& from, voi
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
+  }
+  if (auto reached = reaches(*on, from); !reached) {
+    return reached;
   }
   auto in = place(from, 0, bytes);
   if (!in) {
@@ -124,11 +149,14 @@ Status Multidev<D>::init_from_host(const Context& context, const Stream& stream,
   if (auto made = need(context, Node::weights, model.layout->bytes(), MemoryMode::device); !made) {
     return made;
   }
+  if (auto reached = reaches(*on, *context.state->find(Node::weights)); !reached) {
+    return reached;
+  }
   auto where = place(context, Node::weights, model.layout->bytes());
   if (!where) {
     return std::move(where).error();
   }
-  auto scheduled = run_on(*on, "load", kNoGroup, [&model, &tensors, where = *where](D& driver, auto& native) {
+  auto scheduled = run_on(*on, "load", kNoGroup, [model, &tensors, where = *where](D& driver, auto& native) {
     return driver.load(native, *model.graph, *model.layout, tensors, where);
   });
   return scheduled ? await(stream) : scheduled;
@@ -150,6 +178,15 @@ Status Multidev<D>::init_from_device(const Context& dst, Node node, const Contex
   }
   if (auto made = need(dst, node, from->bytes, MemoryMode::device); !made) {
     return made;
+  }
+  if (src.state->stream) {
+    auto written = all_work(src);
+    if (!written) {
+      return std::move(written).error();
+    }
+    if (auto waits = wait_on(*on, kNoGroup, *written); !waits) {
+      return waits;
+    }
   }
   auto scheduled = copy_on(*on, *from, *dst.state->find(node), from->bytes, "copy device to device", kNoGroup);
   return scheduled ? await(stream) : scheduled;
@@ -178,6 +215,18 @@ Result<bool> Multidev<D>::device_to_device(Node node, MergeUse use, const Contex
     return Error(ErrorKind::device, "the destination was linked for " + std::string(to_string(state.merge->node)) + " by " +
                                         std::string(to_string(state.merge->use)) + ", not " + std::string(to_string(node)) + " by " +
                                         std::string(to_string(use)));
+  }
+  if (use == MergeUse::none && from == to) {
+    return true;  // inherited, or the same context
+  }
+  {
+    const Stream reader{state.life, state.device, *state.stream};
+    const std::lock_guard lock(src.state->mutex);
+    auto& readers = src.state->readers;
+    if (std::ranges::none_of(readers,
+                             [&](const Stream& each) { return each.ordinal == reader.ordinal && each.subordinal == reader.subordinal; })) {
+      readers.push_back(reader);
+    }
   }
   if (use == MergeUse::streaming) {
     auto shares = shares_memory(Device{state.life, from->device}, Device{state.life, state.device});

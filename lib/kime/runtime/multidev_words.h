@@ -23,6 +23,7 @@ Result<nlohmann::json> Multidev<D>::static_properties() {
                              {"cores", known.cores},
                              {"numa_node", known.node ? nlohmann::json(*known.node) : nlohmann::json()},
                              {"memory_bytes", known.memory_bytes},
+                             {"memory_used_bytes", known.memory_used_bytes},
                              {"memory_modes", known.memory_modes}};
     device.update(known.facts);
     all.push_back(std::move(device));

@@ -53,11 +53,7 @@ Status Multidev<D>::await(const Device& device) {
   if (!found) {
     return std::move(found).error();
   }
-  std::size_t count = 0;
-  {
-    const std::lock_guard lock((*found)->mutex);
-    count = (*found)->streams.size();
-  }
+  const std::size_t count = streams_of(**found).size();
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
     if (auto awaited = await(Stream{device.life, device.ordinal, i}); !awaited && all) {
@@ -74,7 +70,7 @@ Result<bool> Multidev<D>::is_idle(const Stream& stream) {
   if (!found) {
     return std::move(found).error();
   }
-  return found->stream->queue->idle();
+  return idle(*found);
 }
 
 template <Driver D>
@@ -84,17 +80,44 @@ Result<bool> Multidev<D>::is_idle(const Device& device) {
   if (!found) {
     return std::move(found).error();
   }
-  const std::lock_guard lock((*found)->mutex);
-  for (const auto& stream : (*found)->streams) {
-    if (!stream->queue->idle()) {
+  for (const auto& stream : streams_of(**found)) {
+    if (!idle(StreamOf{*found, stream})) {
       return false;
     }
   }
   return true;
 }
 
+// Nothing queued, and nothing under way in the driver: it has come to a mark behind all there was.
 template <Driver D>
-Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGroup group) {
+bool Multidev<D>::idle(const StreamOf& on) {
+  StreamState<D>& state = *on.stream;
+  if (!state.queue->idle()) {
+    return false;
+  }
+  MarkedPoint end;
+  {
+    const std::lock_guard lock(state.marking);
+    end = {state.marked, state.marks};
+  }
+  if (end.ticket != state.queue->last()) {
+    const auto marked = mark_at_end(on);
+    if (!marked) {
+      return true;  // dead: nothing will come of what is under way
+    }
+    end = *marked;
+    const auto soon = std::chrono::steady_clock::now() + kSlice;  // unless others schedule meanwhile
+    static_cast<void>(static_cast<bool>(state.queue->wait(end.ticket, kNoGroup, soon, StreamQueue::Failures::leave)));
+  }
+  if (end.mark == 0) {
+    return true;
+  }
+  const auto reached = on.device->driver->reached(*state.native, end.mark);
+  return !reached || *reached;
+}
+
+template <Driver D>
+auto Multidev<D>::mark_at_end(const StreamOf& on) -> Result<MarkedPoint> {
   StreamState<D>& state = *on.stream;
   D* driver = on.device->driver.get();
   const std::lock_guard lock(state.marking);
@@ -104,7 +127,54 @@ Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGr
   if (!ticket) {
     return std::move(ticket).error();
   }
-  return Event{stream.life, state.queue, stream.ordinal, stream.subordinal, *ticket, number, group};
+  state.marked = *ticket;
+  return MarkedPoint{*ticket, number};
+}
+
+template <Driver D>
+Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGroup group) {
+  auto marked = mark_at_end(on);
+  if (!marked) {
+    return std::move(marked).error();
+  }
+  return Event{stream.life, on.stream->queue, stream.ordinal, stream.subordinal, marked->ticket, marked->mark, group};
+}
+
+// Waits until a stream's device has come to a mark that its queue has passed, in slices: a driver whose device hangs does not say when the
+// device has been given up. `waiter`: gives up when that one is dead.
+template <Driver D>
+Result<bool> Multidev<D>::finish(D& driver, StreamState<D>& stream, Ticket mark, Deadline deadline, StreamQueue* waiter) {
+  for (;;) {
+    const auto slice = std::chrono::steady_clock::now() + kSlice;
+    const bool last = deadline && *deadline <= slice;
+    auto done = driver.finish(*stream.native, mark, last ? *deadline : slice);
+    if (!done || *done || last) {
+      return done;
+    }
+    for (StreamQueue* queue : {stream.queue.get(), waiter}) {
+      if (const auto dead = queue != nullptr ? queue->dead() : std::nullopt) {
+        return *dead;
+      }
+    }
+  }
+}
+
+template <Driver D>
+void Multidev<D>::settle(const StreamOf& on) {
+  const auto marked = mark_at_end(on);
+  if (!marked) {
+    return;
+  }
+  const auto passed = on.stream->queue->wait(marked->ticket, kNoGroup, {}, StreamQueue::Failures::leave);
+  if (passed || !on.stream->queue->dead()) {
+    static_cast<void>(finish(*on.device->driver, *on.stream, marked->mark, {}));
+  }
+}
+
+template <Driver D>
+auto Multidev<D>::streams_of(DeviceState<D>& device) -> std::vector<StreamPtr> {
+  const std::lock_guard lock(device.mutex);
+  return device.streams;
 }
 
 template <Driver D>
@@ -128,11 +198,7 @@ Result<Event> Multidev<D>::all_work(const Device& device) {
   if (!gathered) {
     return std::move(gathered).error();
   }
-  std::size_t count = 0;
-  {
-    const std::lock_guard lock((*found)->mutex);
-    count = (*found)->streams.size();
-  }
+  const std::size_t count = streams_of(**found).size();
   for (std::size_t i = 1; i < count; ++i) {
     auto event = all_work(Stream{device.life, device.ordinal, i});
     if (!event) {
@@ -183,7 +249,7 @@ Result<bool> Multidev<D>::sync_until(const Event& event, Deadline deadline) {
   if (!passed || !*passed) {
     return passed;
   }
-  return found->device->driver->finish(*found->stream->native, event.mark, deadline);
+  return finish(*found->device->driver, *found->stream, event.mark, deadline);
 }
 
 template <Driver D>
@@ -197,7 +263,13 @@ Result<bool> Multidev<D>::is_done(const Event& event) {
   if (!passed || !*passed) {
     return passed;
   }
-  return found->device->driver->reached(*found->stream->native, event.mark);
+  auto reached = found->device->driver->reached(*found->stream->native, event.mark);
+  if (reached && !*reached) {
+    if (const auto dead = event.queue->dead()) {
+      return *dead;
+    }
+  }
+  return reached;
 }
 
 template <Driver D>
@@ -207,18 +279,29 @@ Status Multidev<D>::will_wait_for(const Context& context, const Event& event) {
   if (!on) {
     return std::move(on).error();
   }
+  return wait_on(*on, context.state->group, event);
+}
+
+template <Driver D>
+Status Multidev<D>::wait_on(const StreamOf& on, TaskGroup group, const Event& event) {
   auto other = find(event);
   if (!other) {
     return std::move(other).error();
   }
-  return run_on(*on, "wait", context.state->group,
-                [other = other->stream, ticket = event.ticket, mark = event.mark, group = event.group](D& driver, auto& native) -> Status {
-                  auto passed = other->queue->wait(ticket, group, {}, StreamQueue::Failures::leave);
-                  if (!passed) {
-                    return std::move(passed).error();
-                  }
-                  return driver.wait_for(native, *other->native, mark);
-                });
+  // Between devices the host waits: on the device, it would hang where the other one hangs, though that has been given up.
+  const bool here = other->device == on.device;
+  const auto wait = [here, queue = on.stream->queue.get(), other = other->stream, ticket = event.ticket, mark = event.mark,
+                     group = event.group](D& driver, auto& native) -> Status {
+    auto passed = other->queue->wait(ticket, group, {}, StreamQueue::Failures::leave);
+    if (passed && !here) {
+      passed = finish(driver, *other, mark, {}, queue);
+    }
+    if (!passed) {
+      return std::move(passed).error();
+    }
+    return here ? driver.wait_for(native, *other->native, mark) : Status();
+  };
+  return run_on(on, "wait", group, wait);
 }
 
 template <Driver D>
@@ -257,10 +340,15 @@ Result<std::optional<Error>> Multidev<D>::lost(const Device& device) {
     return std::move(found).error();
   }
   const std::lock_guard lock((*found)->mutex);
-  if (!(*found)->lost && !(*found)->driver->alive(device.ordinal)) {
-    return std::optional<Error>(Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(device.ordinal) + " no longer works"));
+  if ((*found)->lost || (*found)->driver->alive(device.ordinal)) {
+    return (*found)->lost;
   }
-  return (*found)->lost;
+  for (const auto& stream : (*found)->streams) {
+    if (const auto dead = stream->queue->dead()) {
+      return dead;
+    }
+  }
+  return std::optional<Error>(Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(device.ordinal) + " no longer works"));
 }
 
 }  // namespace kime

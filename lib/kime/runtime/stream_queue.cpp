@@ -57,44 +57,102 @@ void StreamQueue::work() {
       return;
     }
     Entry entry = std::move(ring_[passed_ % kCapacity]);
-    const std::uint64_t generation = generation_;
-    const bool skip = entry.group != kNoGroup && failure_of(entry.group, passed_) != nullptr;
-    running_ = true;
-    lock.unlock();
-    Status status;
-    if (!skip) {
-      TaskSpan span{entry.label, now(), 0};
-      status = entry.task();
-      span.end = now();
-      observe_(span);
-    }
-    entry.task = Task();  // what it holds is given back before anyone is told
-    const bool died = !status && !alive_();
-    lock.lock();
-    running_ = false;
-    if (generation != generation_) {
-      return;  // given up meanwhile: nobody wants the result
-    }
-    ended(std::move(status), entry.group);
-    if (died && !dead_) {
-      dead_ = failures_.back().error;
-      ++generation_;
+    if (skips(entry.group)) {
+      lock.unlock();
+      entry.task = Task();
+      lock.lock();
+      if (dead_) {
+        return;
+      }
+      ended({}, entry.group);
+    } else if (!run(std::move(entry), lock)) {
+      return;
     }
     moved_.notify_all();
   }
 }
 
+bool StreamQueue::run(Entry entry, std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t generation = generation_;
+  running_ = true;
+  lock.unlock();
+  TaskSpan span{entry.label, now(), 0};
+  Status status = entry.task();
+  span.end = now();
+  entry.task = Task();  // what it holds is given back before anyone is told
+  lock.lock();
+  running_ = false;
+  if (generation != generation_) {
+    return false;  // given up meanwhile: nobody wants the result, and who observed may be gone
+  }
+  lock.unlock();
+  observe_(span);
+  const bool died = !status && !alive_();
+  lock.lock();
+  if (generation != generation_) {
+    return false;
+  }
+  ended(std::move(status), entry.group);
+  if (died) {
+    std::vector<Task> dropped = die(failures_.back().error);
+    moved_.notify_all();
+    lock.unlock();
+    dropped.clear();
+    lock.lock();
+  }
+  return true;
+}
+
 void StreamQueue::ended(Status status, TaskGroup group) {
   ++passed_;
-  if (!status) {
-    failures_.push_back({group, passed_, std::move(status).error()});
+  if (status) {
+    return;
+  }
+  // Of those that nobody waits for, the first and the last say all that a wait can ask.
+  if (group == kNoGroup) {
+    const auto open = [](const Failure& failure) { return failure.group == kNoGroup && !failure.collected; };
+    if (std::ranges::count_if(failures_, open) > 1) {
+      failures_.erase(std::ranges::find_if(failures_.rbegin(), failures_.rend(), open).base() - 1);
+    }
+  }
+  failures_.push_back({group, passed_, std::move(status).error(), {}});
+}
+
+bool StreamQueue::skips(TaskGroup group) const {
+  return group != kNoGroup && std::ranges::any_of(failures_, [&](const Failure& each) { return each.group == group && !each.collected; });
+}
+
+const StreamQueue::Failure* StreamQueue::failure_of(Ticket ticket, TaskGroup group) const {
+  const auto found = std::ranges::find_if(failures_, [&](const Failure& each) {
+    const bool concerns = group == kNoGroup || each.group == group || each.ticket == ticket;
+    return concerns && each.ticket <= ticket && (!each.collected || ticket <= *each.collected);
+  });
+  return found == failures_.end() ? nullptr : &*found;
+}
+
+void StreamQueue::collect(Ticket ticket, TaskGroup group) {
+  std::size_t collected = 0;
+  for (Failure& each : failures_) {
+    const bool concerns = group == kNoGroup || each.group == group || each.ticket == ticket;
+    if (!each.collected && concerns && each.ticket <= ticket) {
+      // All of a group up to here has been skipped; of no group, nothing has.
+      each.collected = each.group == kNoGroup ? ticket : passed_;
+    }
+    collected += each.collected ? 1 : 0;
+  }
+  for (; collected > kRemembered; --collected) {
+    failures_.erase(std::ranges::find_if(failures_, [](const Failure& each) { return each.collected.has_value(); }));
   }
 }
 
-const StreamQueue::Failure* StreamQueue::failure_of(TaskGroup group, Ticket upto) const {
-  const auto found = std::ranges::find_if(
-      failures_, [&](const Failure& failure) { return failure.ticket <= upto && (group == kNoGroup || failure.group == group); });
-  return found == failures_.end() ? nullptr : &*found;
+std::vector<Task> StreamQueue::die(const Error& error) {
+  dead_ = error;
+  ++generation_;
+  std::vector<Task> dropped;
+  for (Ticket ticket = passed_; ticket < scheduled_; ++ticket) {
+    dropped.push_back(std::move(ring_[ticket % kCapacity].task));
+  }
+  return dropped;
 }
 
 Result<bool> StreamQueue::wait(Ticket ticket, TaskGroup group, Deadline deadline, Failures failures) {
@@ -105,10 +163,10 @@ Result<bool> StreamQueue::wait(Ticket ticket, TaskGroup group, Deadline deadline
   } else if (!moved_.wait_until(lock, *deadline, over)) {
     return false;
   }
-  if (const Failure* failure = failure_of(group, ticket)) {
+  if (const Failure* failure = failure_of(ticket, group)) {
     Error error = failure->error;
     if (failures == Failures::collect) {
-      std::erase_if(failures_, [&](const Failure& each) { return group == kNoGroup ? each.ticket <= ticket : each.group == group; });
+      collect(ticket, group);
     }
     return error;
   }
@@ -120,7 +178,7 @@ Result<bool> StreamQueue::wait(Ticket ticket, TaskGroup group, Deadline deadline
 
 Result<bool> StreamQueue::passed(Ticket ticket, TaskGroup group) {
   const std::lock_guard lock(mutex_);
-  if (const Failure* failure = failure_of(group, ticket)) {
+  if (const Failure* failure = failure_of(ticket, group)) {
     return failure->error;
   }
   if (passed_ < ticket && dead_) {
@@ -150,13 +208,10 @@ std::uint64_t StreamQueue::generation() {
 }
 
 void StreamQueue::kill(const Error& error) {
+  std::vector<Task> dropped;  // without the lock: what they hold may take its time to end
   const std::lock_guard lock(mutex_);
   if (!dead_) {
-    dead_ = error;
-    ++generation_;
-    for (Ticket ticket = passed_; ticket < scheduled_; ++ticket) {
-      ring_[ticket % kCapacity].task = Task();
-    }
+    dropped = die(error);
   }
   work_.notify_all();
   moved_.notify_all();

@@ -19,7 +19,8 @@
 namespace kime {
 
 /// Tasks of one group fail together: once one has failed, the later ones of its group are skipped until the failure has been collected.
-/// Others go on. A context is a group.
+/// Others go on. A context is a group. What a ticket failed with stays its own: who asks for it after another has collected the failure
+/// still gets it, and only later tickets work again.
 using TaskGroup = std::uint64_t;
 /// Of no group: fails alone; a wait for it collects every failure.
 inline constexpr TaskGroup kNoGroup = 0;
@@ -37,7 +38,8 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
  public:
   static constexpr std::size_t kCapacity = 64;  ///< Tasks; schedule() waits while as many are queued.
 
-  /// `alive` is asked after a task has failed: false kills the stream. `observe` sees every task that has run, on the stream's thread.
+  /// `alive` is asked after a task has failed: false kills the stream. `observe` sees every task that has run, on the stream's thread, but
+  /// none that ended after the stream was given up.
   StreamQueue(std::function<bool()> alive, std::function<void(const TaskSpan&)> observe);
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
@@ -50,8 +52,8 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   /// Appends a task and returns its ticket. Waits while the queue is full. `label` is static. Errors: `device` on a dead or closed stream.
   Result<Ticket> schedule(Task task, const char* label, TaskGroup group = kNoGroup);
 
-  /// Waits until the task of `ticket` has run. False at the deadline. Errors: the failure of `group` up to it, which is collected (the
-  /// group works again) or, with `leave`, left for its owner; the stream's error when it died before.
+  /// Waits until the task of `ticket` has run. False at the deadline. Errors: its own failure, or that of `group` up to it, which is
+  /// collected (the group works again) or, with `leave`, left for its owner; the stream's error when it died before.
   enum class Failures : std::uint8_t { collect, leave };
   Result<bool> wait(Ticket ticket, TaskGroup group, Deadline deadline = {}, Failures failures = Failures::collect);
   /// The same without waiting and collecting: whether it has run; an error when it failed or never will.
@@ -81,11 +83,20 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     TaskGroup group = kNoGroup;
     Ticket ticket = 0;
     Error error;
+    std::optional<Ticket> collected;  ///< It stands for the tickets up to this one only.
   };
+  static constexpr std::size_t kRemembered = 64;  ///< Failures that have been collected.
 
   void work();
+  /// Runs a task on the stream's thread. False when the stream was given up meanwhile.
+  bool run(Entry entry, std::unique_lock<std::mutex>& lock);
   void ended(Status status, TaskGroup group);
-  [[nodiscard]] const Failure* failure_of(TaskGroup group, Ticket upto) const;
+  void collect(Ticket ticket, TaskGroup group);
+  [[nodiscard]] bool skips(TaskGroup group) const;
+  /// What a ticket failed with, for a group.
+  [[nodiscard]] const Failure* failure_of(Ticket ticket, TaskGroup group) const;
+  /// Makes it dead; gives back what was queued, for the caller to drop without the lock.
+  [[nodiscard]] std::vector<Task> die(const Error& error);
 
   std::function<bool()> alive_;
   std::function<void(const TaskSpan&)> observe_;
@@ -95,13 +106,13 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   std::condition_variable moved_;  ///< A task has run, or an end.
   std::vector<Entry> ring_{kCapacity};
   Ticket scheduled_ = 0;
-  Ticket passed_ = 0;
+  Ticket passed_ = 0;  ///< Tasks that are over.
   std::uint64_t generation_ = 1;
-  bool running_ = false;
+  bool running_ = false;  ///< In a task, from which it may not come back.
   bool closed_ = false;
   bool left_ = false;  ///< The thread has come out.
   std::optional<Error> dead_;
-  std::vector<Failure> failures_;
+  std::vector<Failure> failures_;  ///< In the order of their tickets.
   std::thread thread_;
 };
 
