@@ -22,6 +22,7 @@ void add_score(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_buckets(CLI::App& app, Run& run);
 void add_model(CLI::App& app, Run& run);
+void add_devices(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 
 /// Options that several subcommands have.

@@ -7,9 +7,7 @@
 
 namespace kime::app {
 
-void DeviceOptions::add(CLI::App& command) {
-  command.add_option("--devices", devices, "Devices to use: all (default), cpu, or a list like cpu:0,cpu:1; `kime devices` shows them")
-      ->type_name("LIST");
+void DeviceOptions::add_layout(CLI::App& command) {
   command
       .add_option("--streams", streams, "Streams of each device: one, overlap (two), cores (one a core; the default on CPUs), or a number")
       ->type_name("HOW");
@@ -17,6 +15,12 @@ void DeviceOptions::add(CLI::App& command) {
   command.add_option("--virtual-cpus", virtual_cpus, "Split the CPU's threads into so many devices (default: one a NUMA node)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+}
+
+void DeviceOptions::add(CLI::App& command) {
+  command.add_option("--devices", devices, "Devices to use: all (default), cpu, or a list like cpu:0,cpu:1; `kime devices` shows them")
+      ->type_name("LIST");
+  add_layout(command);
   command.add_option("--device-timeout", timeout, "Give a device up when a batch takes longer (default: never)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
@@ -28,6 +32,9 @@ namespace {
 Result<std::optional<std::size_t>> ordinal_of(std::string_view name) {
   if (name == "all" || name == "cpu") {
     return std::optional<std::size_t>();
+  }
+  if (name.empty()) {
+    return Error(ErrorKind::input, "--devices: a name of the list is empty");
   }
   if (name == "cuda" || name.starts_with("cuda:")) {
     return Error(ErrorKind::input, fmt::format("--devices {}: this build has no CUDA", name));
@@ -73,25 +80,33 @@ Result<std::vector<std::size_t>> choose_devices(std::string_view list) {
   return ordinals;
 }
 
+Result<CpuFleetOptions> DeviceOptions::cpu() const {
+  CpuFleetOptions cpu;
+  cpu.threads = threads.given;
+  cpu.virtual_cpus = virtual_cpus;
+  if (streams) {
+    auto strategy = parse_streams(*streams);
+    if (!strategy) {
+      return std::move(strategy).error();
+    }
+    cpu.streams = *strategy;
+  }
+  return cpu;
+}
+
 Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
                                           FleetOptions fleet) {
   auto ordinals = choose_devices(options.devices);
   if (!ordinals) {
     return std::move(ordinals).error();
   }
-  CpuFleetOptions cpu;
-  cpu.threads = options.threads.given;
-  cpu.virtual_cpus = options.virtual_cpus;
-  if (options.streams) {
-    auto strategy = parse_streams(*options.streams);
-    if (!strategy) {
-      return std::move(strategy).error();
-    }
-    cpu.streams = *strategy;
+  auto cpu = options.cpu();
+  if (!cpu) {
+    return std::move(cpu).error();
   }
   fleet.ordinals = *std::move(ordinals);
   fleet.timeout = std::chrono::duration<double>(options.timeout);
-  return make_cpu_fleet(cpu, models, stage, std::move(fleet));
+  return make_cpu_fleet(*cpu, models, stage, std::move(fleet));
 }
 
 }  // namespace kime::app

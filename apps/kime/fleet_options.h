@@ -22,6 +22,10 @@ struct DeviceOptions {
   double timeout = 0;
 
   void add(CLI::App& command);
+  /// Only those that say how devices are made, not which are used and how.
+  void add_layout(CLI::App& command);
+  /// How the CPU is divided. Errors: `input`, for --streams.
+  [[nodiscard]] Result<CpuFleetOptions> cpu() const;
 };
 
 /// The devices that `--devices` names, by ordinal; empty: all of them. Errors: `input`, naming what is not there.

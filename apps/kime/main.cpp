@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   kime::app::add_check(app, command);
   kime::app::add_buckets(app, command);
   kime::app::add_model(app, command);
+  kime::app::add_devices(app, command);
   kime::app::add_bench(app, command);
   try {
     app.parse(argc, argv);

@@ -115,6 +115,14 @@ std::span<const char* const> compiled_targets() {
   return compiled.names;
 }
 
+const char* highway_version() {
+#define KIME_TEXT(number) #number
+#define KIME_VERSION_TEXT(major, minor, patch) KIME_TEXT(major) "." KIME_TEXT(minor) "." KIME_TEXT(patch)
+  return KIME_VERSION_TEXT(HWY_MAJOR, HWY_MINOR, HWY_PATCH);
+#undef KIME_VERSION_TEXT
+#undef KIME_TEXT
+}
+
 const Table& table() {
   static const Table& chosen = choose();
   return chosen;

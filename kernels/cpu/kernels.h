@@ -112,6 +112,9 @@ struct Table {
 /// The names of all compiled targets, also those that this CPU lacks, best first.
 [[nodiscard]] std::span<const char* const> compiled_targets();
 
+/// The version of Google Highway that they were compiled with.
+[[nodiscard]] const char* highway_version();
+
 /// The table in use: the best one, or the one that the environment variable KIME_CPU_TARGET names if this CPU has it.
 [[nodiscard]] const Table& table();
 

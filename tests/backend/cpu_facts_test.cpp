@@ -72,6 +72,10 @@ TEST_CASE("memory totals and cache sizes are parsed") {
   using kime::cpu::parse_cache_size;
   CHECK(memory_total("MemTotal:       24683656 kB\nMemFree:        23957992 kB\n") == 24683656ULL * 1024);
   CHECK(memory_total("\nNode 1 MemTotal:       14378784 kB\nNode 1 MemFree: 1 kB\n") == 14378784ULL * 1024);
+  CHECK(kime::cpu::memory_used("MemTotal: 100 kB\nMemFree: 10 kB\nMemAvailable: 30 kB\n") == 70U * 1024);
+  CHECK(kime::cpu::memory_used("Node 1 MemTotal: 100 kB\nNode 1 MemFree: 10 kB\n") == 90U * 1024);
+  CHECK_FALSE(kime::cpu::memory_used("MemTotal: 100 kB\n"));
+  CHECK_FALSE(kime::cpu::memory_used("MemTotal: 100 kB\nMemFree: 101 kB\n"));
   CHECK_FALSE(memory_total(""));
   CHECK_FALSE(memory_total("MemTotal: many kB\n"));
   CHECK_FALSE(memory_total("MemTotal: 7\n"));
@@ -140,6 +144,7 @@ TEST_CASE("facts come together, as far as the system tells them") {
   CHECK(facts.l3 == 480ULL * 1024 * 1024);
   CHECK(node_memory_bytes(root.path(), 0) == 1000ULL * 1024);
   CHECK(node_memory_bytes(root.path(), 1) == 600ULL * 1024);
+  CHECK(kime::cpu::node_memory_used("", -1) > 0);
   root.write("proc/self/cgroup", "0::/\n");
   root.write("sys/fs/cgroup/memory.max", "5000\n");
   CHECK(node_memory_bytes(root.path(), 1) == 5000);

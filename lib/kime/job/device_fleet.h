@@ -94,17 +94,8 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
   [[nodiscard]] nlohmann::json debug_info() override {
     nlohmann::json info = runtime_.get_global_debug_info();
     auto devices = nlohmann::json::array();
-    for (const auto& device : runtime_devices_) {
-      auto about = runtime_.get_debug_info(device);
-      auto used = runtime_.get_used_memory(device);
-      nlohmann::json words = about ? *about : nlohmann::json(about.error().text());
-      if (used) {
-        words["used_memory"] = *used;
-      }
-      if (auto ordinal = runtime_.to_ordinal(device)) {
-        words["ordinal"] = *ordinal;
-      }
-      devices.push_back(std::move(words));
+    for (std::size_t device = 0; device < runtime_devices_.size(); ++device) {
+      devices.push_back(debug_info_of(device));
     }
     info["devices"] = std::move(devices);
     return info;
@@ -116,6 +107,29 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
  private:
   DeviceFleet(std::span<const ModelToLoad> models, const StageBuckets& stage, FleetOptions options)
       : models_(models.begin(), models.end()), stage_(stage), options_(std::move(options)) {}
+
+  nlohmann::json debug_info_of(std::size_t device) {
+    const Device& handle = runtime_devices_[device];
+    auto about = runtime_.get_debug_info(handle);
+    nlohmann::json info = about ? *about : nlohmann::json(about.error().text());
+    if (auto ordinal = runtime_.to_ordinal(handle)) {
+      info["ordinal"] = *ordinal;
+    }
+    if (auto used = runtime_.get_used_memory(handle)) {
+      info["used_bytes"] = *used;
+    }
+    for (const auto& weights : weights_[device]) {
+      if (auto buffer = runtime_.get_buffer(weights->root, Node::weights); buffer && *buffer) {
+        info["weights"].push_back(runtime_.describe(**buffer));  // another device's where they are shared
+      }
+    }
+    for (const auto& stream : streams_[device]) {
+      if (auto subordinal = runtime_.to_subordinal(stream->stream())) {
+        info["streams"][*subordinal].update(runtime_.describe(stream->stream()));
+      }
+    }
+    return info;
+  }
 
   Status start(const RuntimeConfig<D>& config) {
     if (auto ready = runtime_.initialize(config); !ready) {

@@ -11,10 +11,16 @@ namespace {
 /// How long a lane that left a batch to faster ones waits before it looks again: one of them may be late.
 constexpr std::chrono::milliseconds kPatience{20};
 
+std::vector<std::size_t> distinct(std::vector<std::size_t> devices) {
+  std::ranges::sort(devices);
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
 std::vector<WorkerSpec> workers(std::span<const FleetDevice> devices, std::span<const std::shared_ptr<Lane>> lanes) {
   std::vector<WorkerSpec> specs;
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    // Lanes over several devices are as many kinds of worker.
+    // An ensemble's lanes are as many kinds of worker: their devices may change.
     const auto on = lanes[lane]->devices();
     specs.push_back({on.size() == 1 ? on[0] : lane, devices[on[0]].target});
   }
@@ -36,7 +42,9 @@ Dispatcher::Dispatcher(std::span<const FleetDevice> devices, std::span<const std
     most_tokens_ += (devices.size() == 1 ? 2 : 4) * device.target * device.streams;
   }
   for (const auto& lane : lanes) {
-    lanes_.push_back(lane->devices());
+    const auto on = lane->devices();
+    ensemble_ = on.size() > 1;
+    lanes_.push_back(distinct(on));
   }
 }
 
@@ -115,8 +123,7 @@ Dispatcher::Next Dispatcher::pull(std::size_t lane, Work& work) {
 // What has failed before goes first: the output waits for it.
 bool Dispatcher::take_again(std::size_t lane, Work& work) {
   const auto found = std::ranges::find_if(again_, [&](const Work& each) {
-    return !(each.suspect && suspect_in_flight_) &&
-           std::ranges::all_of(lanes_[lane], [&](std::size_t device) { return recovery_.may_take(each, device); });
+    return !(each.suspect && suspect_in_flight_) && recovery_.may_take(each, lanes_, lane);
   });
   if (found == again_.end()) {
     return false;
@@ -166,7 +173,7 @@ void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket
     stats.padding += padded_[device] != 0 ? bucket.tokens - work.tokens : 0;
     stats.busy += seconds;
   }
-  for (const std::size_t device : recovery_.scored(work, lanes_[lane][0])) {
+  for (const std::size_t device : recovery_.scored(work, lanes_[lane])) {
     retire(device, "two of its batches in a row failed, and others scored them");
   }
   if (!again_.empty() || !waiting_.empty() || finished()) {
@@ -206,11 +213,8 @@ std::vector<std::uint64_t> Dispatcher::failed(std::size_t lane, Work work, const
 
 void Dispatcher::retire(std::size_t device, const std::string& why) {
   recovery_.retire(device);
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (lanes_[lane] == std::vector{device}) {
-      policy_.retired(device);
-      break;
-    }
+  if (!ensemble_) {
+    policy_.retired(device);
   }
   stats_[device].retired = why;
   if (hooks_.notice) {
@@ -225,16 +229,21 @@ void Dispatcher::retire(std::size_t device, const std::string& why) {
 
 void Dispatcher::repaired(std::size_t lane, std::vector<std::size_t> devices) {
   const std::lock_guard lock(mutex_);
-  lanes_[lane] = std::move(devices);
+  lanes_[lane] = distinct(std::move(devices));
+  changed();
 }
 
-void Dispatcher::leave() {
+bool Dispatcher::leave(std::size_t lane) {
   const std::lock_guard lock(mutex_);
-  if (--working_lanes_ == 0 && !finished() && !aborted_) {
-    lost_ = true;
-    aborted_ = true;
-    changed();
+  lanes_[lane].clear();
+  if (ensemble_) {
+    policy_.retired(lane);
   }
+  const bool stranded = --working_lanes_ == 0 && !finished() && !aborted_;
+  lost_ = lost_ || stranded;
+  aborted_ = aborted_ || stranded;
+  changed();
+  return stranded;
 }
 
 std::vector<char> Dispatcher::retired() {

@@ -55,8 +55,8 @@ class Dispatcher {
   std::vector<std::uint64_t> failed(std::size_t lane, Work work, const LaneFailure& failure, double seconds);
   /// The lane goes on with these devices.
   void repaired(std::size_t lane, std::vector<std::size_t> devices);
-  /// A lane goes on no more.
-  void leave();
+  /// A lane goes on no more. True when it was the last and there is something left to do, or may be: nobody will do it.
+  bool leave(std::size_t lane);
   /// Devices that are retired.
   [[nodiscard]] std::vector<char> retired();
 
@@ -88,12 +88,13 @@ class Dispatcher {
   Recovery recovery_;
   std::vector<DeviceStats> stats_;
   std::vector<char> padded_;
-  std::vector<std::vector<std::size_t>> lanes_;  ///< The devices of each.
+  std::vector<std::vector<std::size_t>> lanes_;  ///< The devices of each; none of one that has left.
   std::deque<Work> waiting_;
   std::deque<Work> again_;
   std::size_t waiting_tokens_ = 0;
   std::size_t in_flight_ = 0;
   std::size_t working_lanes_ = 0;
+  bool ensemble_ = false;
   bool suspect_in_flight_ = false;
   bool closed_ = false;
   bool aborted_ = false;

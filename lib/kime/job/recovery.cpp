@@ -20,17 +20,13 @@ void Recovery::retire(std::size_t device) {
   }
 }
 
-bool Recovery::may_take(const Work& work, std::size_t device) const {
-  const auto failed_there = [&](std::size_t each) { return std::ranges::find(work.failed_on, each) != work.failed_on.end(); };
-  if (!failed_there(device)) {
-    return true;
-  }
-  for (std::size_t other = 0; other < devices_.size(); ++other) {
-    if (!devices_[other].retired && !failed_there(other)) {
-      return false;
-    }
-  }
-  return true;
+bool Recovery::may_take(const Work& work, std::span<const std::vector<std::size_t>> lanes, std::size_t lane) const {
+  const auto good = [&](const std::vector<std::size_t>& devices) {
+    return !devices.empty() && std::ranges::none_of(devices, [&](std::size_t device) {
+      return retired(device) || std::ranges::find(work.failed_on, device) != work.failed_on.end();
+    });
+  };
+  return good(lanes[lane]) || std::ranges::none_of(lanes, good);
 }
 
 Recovery::Verdict Recovery::failed(Work work, std::size_t device, bool lost) {
@@ -44,8 +40,8 @@ Recovery::Verdict Recovery::failed(Work work, std::size_t device, bool lost) {
     in_a_row.erase(in_a_row.begin());
   }
   in_a_row.push_back({work.id, false});
-  const bool twice_on_the_only_one = live_ == 1 && std::ranges::count(work.failed_on, device) >= 2;
-  if (count_distinct(work.failed_on) < 2 && !twice_on_the_only_one) {
+  // It goes back to a device only where may_take() knows no other.
+  if (work.failed_on.size() < 2) {
     Verdict verdict;
     verdict.again.push_back(std::move(work));
     return verdict;
@@ -77,8 +73,10 @@ Recovery::Verdict Recovery::suspects(Work work) {
   return verdict;
 }
 
-std::vector<std::size_t> Recovery::scored(const Work& work, std::size_t device) {
-  devices_[device].in_a_row.clear();
+std::vector<std::size_t> Recovery::scored(const Work& work, std::span<const std::size_t> devices) {
+  for (const std::size_t device : devices) {
+    devices_[device].in_a_row.clear();
+  }
   std::vector<std::size_t> broken;
   if (work.failed_on.empty()) {
     return broken;
@@ -89,7 +87,7 @@ std::vector<std::size_t> Recovery::scored(const Work& work, std::size_t device) 
       failure.scored_elsewhere = failure.scored_elsewhere || failure.work == work.id;
     }
     const bool both = record.in_a_row.size() == 2 && record.in_a_row[0].scored_elsewhere && record.in_a_row[1].scored_elsewhere;
-    if (both && !record.retired && other != device) {
+    if (both && !record.retired && live_ > 1) {
       retire(other);
       broken.push_back(other);
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kime {
@@ -19,10 +20,10 @@ struct Work {
 
 /// The rules:
 ///
-/// - A batch that fails on two devices, or twice on the only one, is halved; a single record that does is given up.
+/// - A batch that fails on two devices, or twice on one where there is no other for it, is halved; a single record that does is given up.
 /// - A device that is lost takes no more. A batch that was on it is suspected of having killed it: its records go on one by one, only one
 ///   suspect at a time in the whole fleet, so that a record that kills each device it meets costs two of them, and no other record.
-/// - A device is retired when two of its batches in a row fail and others then score them.
+/// - A device is retired when two of its batches in a row fail and others then score them; the last one never is.
 ///
 /// One lock of its user's guards it.
 class Recovery {
@@ -35,15 +36,16 @@ class Recovery {
   };
   /// `work` failed on `device`, which was lost by it if `lost` says so.
   Verdict failed(Work work, std::size_t device, bool lost);
-  /// `work` was scored by `device`. Returns the devices that this shows to be broken: they are then retired.
-  std::vector<std::size_t> scored(const Work& work, std::size_t device);
+  /// `work` was scored by `devices` together. Returns the devices that this shows to be broken: they are then retired.
+  std::vector<std::size_t> scored(const Work& work, std::span<const std::size_t> devices);
   /// A device takes no more.
   void retire(std::size_t device);
 
   [[nodiscard]] bool retired(std::size_t device) const { return devices_[device].retired; }
   [[nodiscard]] std::size_t live() const { return live_; }
-  /// Whether `device` is a good place for `work`: it has not failed there, or there is no other.
-  [[nodiscard]] bool may_take(const Work& work, std::size_t device) const;
+  /// Whether `lane` of `lanes`, each the devices that it uses together, is a good place for `work`: it has failed on none of them, or
+  /// there is no lane of which that can be said. A lane without devices, or with a retired one, is no place.
+  [[nodiscard]] bool may_take(const Work& work, std::span<const std::vector<std::size_t>> lanes, std::size_t lane) const;
 
   [[nodiscard]] std::uint64_t next_id() { return ++ids_; }
 

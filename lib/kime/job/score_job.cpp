@@ -242,7 +242,9 @@ class Job {
             break;
           case Dispatcher::Next::repair:
             if (!lane_.repair(job_.dispatcher_.retired())) {
-              job_.dispatcher_.leave();
+              if (job_.dispatcher_.leave(index_)) {
+                job_.stop_reading();
+              }
               return;
             }
             job_.dispatcher_.repaired(index_, lane_.devices());
@@ -360,8 +362,13 @@ class Job {
   // Nothing more will be written: nobody need read or score any more.
   void end_early() {
     ended_early_ = true;
-    stop_.request();
     dispatcher_.abort();
+    stop_reading();
+  }
+
+  // Wakes a reader that waits for input or for room.
+  void stop_reading() {
+    stop_.request();
     ring_.stop();
   }
 

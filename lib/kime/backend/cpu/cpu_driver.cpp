@@ -1,6 +1,7 @@
 #include "kime/backend/cpu/cpu_driver.h"
 
 #include <fmt/format.h>
+#include <oneapi/tbb/version.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -56,11 +57,14 @@ DeviceProperties CpuDriver::properties(std::size_t ordinal) const {
     known.node = plan.node;
   }
   known.memory_bytes = cpu::node_memory_bytes("", plan.node);
+  known.memory_used_bytes = cpu::node_memory_used("", plan.node);
   known.memory_modes = "one kind of memory: modes are ignored";
   known.facts = {{"simd_target", cpu::target_in_use()},
                  {"simd_targets", cpu::runnable_targets()},
                  {"simd_targets_compiled", cpu::compiled_targets()},
-                 {"features", facts.features}};
+                 {"features", facts.features},
+                 {"cache_bytes", {{"l1d", facts.l1d}, {"l2", facts.l2}, {"l3", facts.l3}}},
+                 {"driver", {{"onetbb", TBB_runtime_version()}, {"highway", cpu::highway_version()}}}};
   return known;
 }
 

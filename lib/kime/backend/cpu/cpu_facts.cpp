@@ -80,6 +80,30 @@ void read_caches(const std::string& root, CpuFacts& facts) {
   }
 }
 
+// A field of a meminfo: "MemTotal:  24683656 kB", before which a node's has "Node 0 ".
+std::optional<std::uint64_t> meminfo_bytes(std::string_view meminfo, std::string_view name) {
+  const auto begin = meminfo.find(name);
+  if (begin == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string_view value = meminfo.substr(begin + name.size());
+  value = trimmed(value.substr(0, value.find('\n')));
+  if (!value.ends_with("kB")) {
+    return std::nullopt;
+  }
+  value.remove_suffix(2);
+  return scaled(value, 1024);
+}
+
+// The machine's meminfo, and after it the node's.
+std::vector<std::string> meminfo_files(const std::string& root, int node) {
+  std::vector<std::string> files = {root + "/proc/meminfo"};
+  if (node >= 0) {
+    files.push_back(root + "/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
+  }
+  return files;
+}
+
 }  // namespace
 
 std::string cpu_model(std::string_view cpuinfo) {
@@ -107,19 +131,14 @@ std::vector<std::string> cpu_features(std::string_view cpuinfo) {
 }
 
 std::optional<std::uint64_t> memory_total(std::string_view meminfo) {
-  // "MemTotal:  24683656 kB", before which a node's has "Node 0 ".
-  constexpr std::string_view kName = "MemTotal:";
-  const auto begin = meminfo.find(kName);
-  if (begin == std::string_view::npos) {
-    return std::nullopt;
-  }
-  std::string_view value = meminfo.substr(begin + kName.size());
-  value = trimmed(value.substr(0, value.find('\n')));
-  if (!value.ends_with("kB")) {
-    return std::nullopt;
-  }
-  value.remove_suffix(2);
-  return scaled(value, 1024);
+  return meminfo_bytes(meminfo, "MemTotal:");
+}
+
+std::optional<std::uint64_t> memory_used(std::string_view meminfo) {
+  const auto total = memory_total(meminfo);
+  const auto available = meminfo_bytes(meminfo, "MemAvailable:");
+  const auto left = available ? available : meminfo_bytes(meminfo, "MemFree:");  // a node's has no MemAvailable
+  return total && left && *left <= *total ? std::optional(*total - *left) : std::nullopt;
 }
 
 std::optional<std::uint64_t> cgroup_memory_limit(const std::string& root) {
@@ -158,13 +177,18 @@ CpuFacts read_cpu_facts(const std::string& root) {
   return facts;
 }
 
+std::uint64_t node_memory_used(const std::string& root, int node) {
+  std::uint64_t used = 0;
+  for (const std::string& file : meminfo_files(root, node)) {  // the node's, where it can be read, is the last
+    const auto meminfo = read_small_file(file);
+    used = meminfo ? memory_used(*meminfo).value_or(used) : used;
+  }
+  return used;
+}
+
 std::uint64_t node_memory_bytes(const std::string& root, int node) {
   std::vector<std::optional<std::uint64_t>> bounds = {cgroup_memory_limit(root)};
-  std::vector<std::string> files = {root + "/proc/meminfo"};
-  if (node >= 0) {
-    files.push_back(root + "/sys/devices/system/node/node" + std::to_string(node) + "/meminfo");
-  }
-  for (const std::string& file : files) {
+  for (const std::string& file : meminfo_files(root, node)) {
     const auto meminfo = read_small_file(file);
     bounds.push_back(meminfo ? memory_total(*meminfo) : std::nullopt);
   }

@@ -56,4 +56,8 @@ std::vector<std::string_view> runnable_targets() {
   return names;
 }
 
+std::string highway_version() {
+  return kernels::highway_version();
+}
+
 }  // namespace kime::cpu

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,5 +17,8 @@ namespace kime::cpu {
 [[nodiscard]] std::string_view target_in_use();
 [[nodiscard]] std::vector<std::string_view> compiled_targets();
 [[nodiscard]] std::vector<std::string_view> runnable_targets();
+
+/// Of the SIMD library that the kernels were compiled with: "1.0.3".
+[[nodiscard]] std::string highway_version();
 
 }  // namespace kime::cpu
