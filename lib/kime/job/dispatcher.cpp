@@ -122,9 +122,8 @@ Dispatcher::Next Dispatcher::pull(std::size_t lane, Work& work) {
 
 // What has failed before goes first: the output waits for it.
 bool Dispatcher::take_again(std::size_t lane, Work& work) {
-  const auto found = std::ranges::find_if(again_, [&](const Work& each) {
-    return !(each.suspect && suspect_in_flight_) && recovery_.may_take(each, lanes_, lane);
-  });
+  const auto found = std::ranges::find_if(
+      again_, [&](const Work& each) { return !(each.suspect && suspect_in_flight_) && recovery_.may_take(each, lanes_, lane); });
   if (found == again_.end()) {
     return false;
   }
