@@ -24,6 +24,8 @@ void DeviceOptions::add(CLI::App& command) {
   command.add_option("--device-timeout", timeout, "Give a device up when a batch takes longer (default: never)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
+  command.add_flag("--reproducible", reproducible,
+                   "Only devices of one class, so that bits never differ from run to run (CPUs are one class)");
 }
 
 namespace {
@@ -105,6 +107,7 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::spa
     return std::move(cpu).error();
   }
   fleet.ordinals = *std::move(ordinals);
+  fleet.reproducible = options.reproducible;
   fleet.timeout = std::chrono::duration<double>(options.timeout);
   return make_cpu_fleet(*cpu, models, stage, std::move(fleet));
 }

@@ -20,6 +20,7 @@ struct DeviceOptions {
   std::optional<std::string> streams;
   std::size_t virtual_cpus = 0;
   double timeout = 0;
+  bool reproducible = false;
 
   void add(CLI::App& command);
   /// Only those that say how devices are made, not which are used and how.

@@ -30,7 +30,6 @@ struct Options {
   DeviceOptions devices;
   std::string stats;
   std::string trace;
-  bool reproducible = false;  ///< There is one class of devices yet, the CPU: what it asks for always holds.
   bool quiet = false;
   bool verbose = false;
 };
@@ -263,8 +262,6 @@ void add_score(CLI::App& app, Run& run_command) {
       ->type_name("WHAT");
   command->add_option("--stats", options->stats, "Write what each device did, as one JSON document")->type_name("FILE");
   command->add_option("--trace", options->trace, "Write a timeline in the Chrome trace format, for ui.perfetto.dev")->type_name("FILE");
-  command->add_flag("--reproducible", options->reproducible,
-                    "Keep to one class of devices, so that bits never differ from run to run (on CPUs they never do)");
   auto* quiet = command->add_flag("-q,--quiet", options->quiet, "No notices and no summary on standard error");
   command->add_flag("-v,--verbose", options->verbose, "Say more on standard error")->excludes(quiet);
   command->footer(

@@ -84,6 +84,27 @@ class Refused(Case):
             self.refuse("/no/such/folder/file: No such file or directory", option, "/no/such/folder/file")
 
 
+class Timeout(Case):
+    @unittest.skipIf(SANITIZED, "a sanitizer is slow")
+    def test_a_device_that_takes_too_long_ends_the_run_when_it_is_the_last(self):
+        good, long = jsonl(record(id="good")), jsonl(record(id="long", n=16000))
+        process = subprocess.Popen([KIME, "score", "-m", DEMO, "--device-timeout", "0.25", "--threads", "1"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with process:
+            process.stdin.write(good)
+            process.stdin.flush()
+            self.assertIn(b'"id":"good"', process.stdout.readline())
+            begin = time.monotonic()
+            process.stdin.write(long + good)
+            process.stdin.close()
+            self.assertEqual(process.stdout.read(), b"")  # no line is invented
+            told = process.stderr.read().decode()
+            self.assertEqual(process.wait(60), 3, told)
+            self.assertLess(time.monotonic() - begin, 60)
+        self.assertIn("kime: cpu:0 is retired: device: cpu:0.0 has not answered for 250 ms; it was the last device", told)
+        self.assertIn("kime: no device is left: device: cpu:0.0 has not answered for 250 ms", told)
+
+
 class Said(Case):
     def test_devices_as_json(self):
         ran = kime("devices", "--json", "--virtual-cpus", "3", "--streams", "overlap")

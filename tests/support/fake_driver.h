@@ -127,6 +127,7 @@ class FakeDriver {
     known.bits_class = device.bits_class;
     known.name = "Fake " + std::to_string(ordinal);
     known.cores = device.cores;
+    known.speed_hint = static_cast<double>(device.cores);
     known.node = static_cast<int>(device.space);
     known.memory_bytes = device.memory_bytes;
     known.memory_modes = "one kind: all modes are ignored";

@@ -13,6 +13,7 @@
 
 #include "kime/batch/packer.h"
 #include "kime/job/device_check.h"
+#include "kime/job/device_class.h"
 #include "kime/job/device_lane.h"
 #include "kime/job/fleet.h"
 
@@ -140,29 +141,17 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
         observe(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + "." + std::to_string(stream), span);
       });
     }
-    auto count = runtime_.num_devices();
-    if (!count) {
-      return std::move(count).error();
-    }
-    std::vector<std::size_t> ordinals = options_.ordinals;
-    for (std::size_t i = 0; ordinals.size() < *count && options_.ordinals.empty(); ++i) {
-      ordinals.push_back(i);
-    }
-    for (const std::size_t ordinal : ordinals) {
-      if (ordinal >= *count) {
-        const std::string name(Multidev<D>::name());
-        return Error(ErrorKind::input,
-                     "--devices " + name + ":" + std::to_string(ordinal) + ": there " +
-                         (*count == 1 ? "is only " + name + ":0" : "are " + name + ":0 to " + name + ":" + std::to_string(*count - 1)));
-      }
+    auto ordinals = choose_ordinals();
+    if (!ordinals) {
+      return std::move(ordinals).error();
     }
     Status last = Error(ErrorKind::device, "there is no device");
-    for (const std::size_t ordinal : ordinals) {
+    for (const std::size_t ordinal : *ordinals) {
       last = add_device(ordinal);
       if (!last && last.error().kind() != ErrorKind::device) {
         return last;  // the checkpoint cannot be run or read: no other device will do better
       }
-      if (!last && options_.notice && ordinals.size() > 1) {
+      if (!last && options_.notice && ordinals->size() > 1) {
         options_.notice(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + " is left out: " + last.error().text());
       }
     }
@@ -170,6 +159,34 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
       return last;
     }
     return make_lanes();
+  }
+
+  // The devices that are asked for, or all; of one class where the same bits are asked for.
+  Result<std::vector<std::size_t>> choose_ordinals() {
+    auto count = runtime_.num_devices();
+    if (!count) {
+      return std::move(count).error();
+    }
+    std::vector<std::size_t> ordinals = options_.ordinals;
+    for (std::size_t i = 0; options_.ordinals.empty() && i < *count; ++i) {
+      ordinals.push_back(i);
+    }
+    std::vector<ClassedDevice> classed;
+    for (const std::size_t ordinal : ordinals) {
+      if (ordinal >= *count) {
+        const std::string name(Multidev<D>::name());
+        return Error(ErrorKind::input,
+                     "--devices " + name + ":" + std::to_string(ordinal) + ": there " +
+                         (*count == 1 ? "is only " + name + ":0" : "are " + name + ":0 to " + name + ":" + std::to_string(*count - 1)));
+      }
+      auto device = runtime_.get_device(ordinal);
+      auto known = device ? runtime_.properties(*device) : std::move(device).error();
+      if (!known) {
+        return std::move(known).error();
+      }
+      classed.push_back({ordinal, known->bits_class, known->speed_hint});
+    }
+    return keep_to_one_class(std::move(classed), options_.reproducible, options_.notice);
   }
 
   // A device with its streams and its weights, or nothing of it.
@@ -221,10 +238,12 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     return {};
   }
 
-  // Read from the host by the first device, taken from there by the others.
+  // Read from the host by the first device, taken from there by the others; from the host again only where no device can give them.
   Result<typename Backend::Weights> load(const Backend& backend, std::size_t model) {
-    if (!devices_.empty()) {
-      return backend.share(*weights_[0][model]);
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      if (auto shared = backend.share(*weights_[device][model])) {
+        return shared;
+      }
     }
     if (codes_.size() == model) {
       auto made = runtime_.model(models_[model].graph, *models_[model].tensors);

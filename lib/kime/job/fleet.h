@@ -31,7 +31,8 @@ struct ModelToLoad {
 struct FleetOptions {
   std::vector<std::size_t> ordinals;               ///< Devices to use; all if empty.
   std::chrono::duration<double> timeout{0};        ///< How long a batch may take; 0 is for ever.
-  std::function<void(const std::string&)> notice;  ///< Hears of devices that fall out at the start.
+  bool reproducible = false;                       ///< Only devices of one class, the fastest.
+  std::function<void(const std::string&)> notice;  ///< Hears of devices that fall out at the start, and of bits that may differ.
   /// Sees what streams do, on their threads.
   std::function<void(const std::string& stream, const TaskSpan&)> observe;
 };

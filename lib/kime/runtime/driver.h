@@ -41,11 +41,12 @@ struct DeviceProperties {
   std::string bits_class;  ///< Devices of one class give the same bits (design, section 7).
   std::string name;        ///< What the maker calls it.
   std::size_t cores = 0;
-  std::optional<int> node;  ///< The NUMA node, where it has one.
+  double speed_hint = 0;                ///< How fast it is beside others of its kind, roughly and unmeasured: to choose a class.
+  std::optional<int> node;              ///< The NUMA node, where it has one.
   std::uint64_t memory_bytes = 0;       ///< That the device has for this process.
   std::uint64_t memory_used_bytes = 0;  ///< Of it, by anybody.
-  std::string memory_modes;  ///< Which modes mean something here, in words.
-  nlohmann::json facts;      ///< Instruction set, features, driver and library versions: an object.
+  std::string memory_modes;             ///< Which modes mean something here, in words.
+  nlohmann::json facts;                 ///< Instruction set, features, driver and library versions: an object.
 };
 
 /// A point of a slab, for drivers only: above the runtime memory has numbers, no addresses.
@@ -81,9 +82,10 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 /// (between two places, the second perhaps on another device) are in stream order. Host memory is left alone by others until then.
 ///
 /// Streams: `make_stream`; `enter(stream, body)` runs body on the calling thread, bound to where the device is.
-/// - `record(stream, ticket)` marks a point; `reached` asks whether it has come, `finish` waits for it (false at the deadline); both from
-/// any
-///   thread. `wait_for(stream, other, ticket)` lets a stream wait for a point of another that has been recorded.
+/// - `record(stream, ticket)` marks a point; `reached` asks whether it has come, `finish` waits for it (false at the deadline); both from any
+///   thread. What fails after its call has returned fails the next mark, for all who ask for that one, or is sticky.
+/// - `wait_for(stream, other, ticket)` lets a stream wait for a point of another that has been recorded, and fail where that failed. The
+///   other is a stream of the same device: between devices the host waits.
 ///
 /// Code: `layout(graph, tensors)` says how weights lie in memory (`bytes()`), or that they cannot be run (`unsupported`); `load` reads and
 /// converts them to a place. `compile` is device-independent and made under `limits`; `arena_bytes(ordinal, code)` is what a launch needs

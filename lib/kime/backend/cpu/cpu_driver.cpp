@@ -53,6 +53,7 @@ DeviceProperties CpuDriver::properties(std::size_t ordinal) const {
   known.bits_class = "cpu";
   known.name = facts.model;
   known.cores = plan.threads;
+  known.speed_hint = static_cast<double>(plan.threads);
   if (plan.node != cpu::kAny) {
     known.node = plan.node;
   }
