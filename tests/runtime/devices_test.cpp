@@ -88,13 +88,9 @@ TEST_CASE("streams are numbered on each device") {
 
 TEST_CASE("a stream that the driver refuses is an error, not a stream") {
   Rig rig(fake(1, false));
-  rig.faults().plan(0, {.no_streams = true,
-                        .no_memory = false,
-                        .no_load = false,
-                        .lost_at_run = {},
-                        .soft_at_run = {},
-                        .hang_at_run = {},
-                        .memory_at_alloc = {}});
+  FakeFaults::Plan plan;
+  plan.no_streams = true;
+  rig.faults().plan(0, plan);
   CHECK(why(rig.runtime.new_virtual_device(rig.device())) == "device: fake:0 gives no stream");
   rig.faults().plan(0, {});
   CHECK(get(rig.runtime.to_subordinal(rig.stream())) == 0);

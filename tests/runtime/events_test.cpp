@@ -68,6 +68,7 @@ TEST_CASE("a stream is not idle while its device works, though its queue is empt
   rig.faults().on_token(66, FakeFault::hang);
   Work work(66);
   ok(work.schedule(rig.runtime, lane.routine));
+  static_cast<void>(get(rig.runtime.all_work(lane.context)));
   REQUIRE(rig.faults().wait_hanging(1));
   CHECK_FALSE(get(rig.runtime.is_idle(lane.stream)));
   CHECK_FALSE(get(rig.runtime.is_idle(rig.device())));
@@ -334,6 +335,39 @@ TEST_CASE("a hanging device is given up: whoever waits is told, and a late resul
     rig.runtime.unsafe_cleanup();
   }
   CHECK(observed_late == 0);
+}
+
+TEST_CASE("memory of a lost device is set aside: its streams may still be in something", "[threads]") {
+  Rig rig(fake(1, true));
+  const FakeCheckpoint checkpoint(5);
+  const Lane a(rig, checkpoint, 0);
+  const Stream second = rig.stream(0);
+  const Context context = rig.child(a.root, second);
+  const auto routine = get(rig.runtime.link(context, rig.code(checkpoint)));
+  rig.faults().on_token(77, FakeFault::hang);
+  rig.faults().on_token(78, FakeFault::lost);
+  Work slow(77);
+  Work fatal(78);
+  ok(slow.schedule(rig.runtime, a.routine));
+  REQUIRE(rig.faults().wait_hanging(1));
+  static_cast<void>(static_cast<bool>(fatal.schedule(rig.runtime, routine)));
+  CHECK_FALSE(rig.runtime.await(second));
+  ok(rig.runtime.finalize(a.routine.context));
+  ok(rig.runtime.finalize(a.context));
+  rig.faults().release(true);  // it goes on with what it has
+}
+
+TEST_CASE("a failure of work without an event is not lost when memory goes: the stream dies of it") {
+  Rig rig(fake(1, true));
+  const FakeCheckpoint checkpoint(5);
+  const Lane a(rig, checkpoint, 0);
+  const Context other = rig.child(a.root, a.stream);
+  ok(rig.runtime.need(other, Node::collected, 8, MemoryMode::device));
+  rig.faults().on_token(500, FakeFault::soft);
+  Work bad(500);
+  ok(bad.schedule(rig.runtime, a.routine));
+  ok(rig.runtime.finalize(other));
+  CHECK(why(rig.runtime.all_work(a.context)) == "device: a run on fake:0 failed");
 }
 
 TEST_CASE("a device that hangs for a stream and dies for another is left to itself at clean-up", "[threads]") {

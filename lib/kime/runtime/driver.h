@@ -82,7 +82,7 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 /// (between two places, the second perhaps on another device) are in stream order. Host memory is left alone by others until then.
 ///
 /// Streams: `make_stream`; `enter(stream, body)` runs body on the calling thread, bound to where the device is.
-/// - `record(stream, ticket)` marks a point; `reached` asks whether it has come, `finish` waits for it (false at the deadline); both from any
+/// - `record(stream, ticket)` marks a point; `reached` asks whether it has come, `finish` waits for it (false at the deadline): from any
 ///   thread. What fails after its call has returned fails the next mark, for all who ask for that one, or is sticky.
 /// - `wait_for(stream, other, ticket)` lets a stream wait for a point of another that has been recorded, and fail where that failed. The
 ///   other is a stream of the same device: between devices the host waits.

@@ -96,6 +96,7 @@ class Multidev {
   /// Waits until all that was scheduled is done. Errors: the first of its failures.
   Status await(const Stream& stream);
   Status await(const Device& device);
+  /// Whether nothing is queued, and the last event has come.
   Result<bool> is_idle(const Stream& stream);
   Result<bool> is_idle(const Device& device);
   /// The point after all that is scheduled now: of a stream, of a device's streams together, of a context's tasks (whose failures it then
@@ -252,6 +253,7 @@ class Multidev {
   /// Waits until a stream has done all that is scheduled, whatever became of it: before memory goes.
   void settle(const StreamOf& on);
   void settle(ContextState& context);
+  static Status drop(DeviceState<D>& device, PoolId pool);
   static std::vector<StreamPtr> streams_of(DeviceState<D>& device);
   Result<Place<typename D::Slab>> place(const Buffer& buffer, std::size_t offset, std::size_t bytes);
   Result<Place<typename D::Slab>> place(const Context& context, Node node, std::size_t bytes);

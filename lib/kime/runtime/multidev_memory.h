@@ -49,7 +49,15 @@ Status Multidev<D>::free_pool(const Device& device, PoolId pool) {
       settle(StreamOf{*found, stream});
     }
   }
-  return (*found)->pools.remove(pool);
+  return drop(**found, pool);
+}
+
+template <Driver D>
+Status Multidev<D>::drop(DeviceState<D>& device, PoolId pool) {
+  if (!device.driver->alive(device.ordinal)) {
+    device.pools.set_aside();  // its streams are not waited for: something may be under way still
+  }
+  return device.pools.remove(pool);
 }
 
 template <Driver D>
@@ -110,7 +118,7 @@ Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes
     }
   }
   if (old) {  // first, so that both are never there at once
-    if (auto removed = stream ? (*found)->pools.remove(old->pool) : free_pool(device, old->pool); !removed) {
+    if (auto removed = stream ? drop(**found, old->pool) : free_pool(device, old->pool); !removed) {
       return std::move(removed).error();
     }
   }
@@ -271,7 +279,7 @@ Status Multidev<D>::finalize(const Context& context) {
   }
   Status all;
   for (const Buffer& buffer : own) {
-    if (auto freed = (*found)->pools.remove(buffer.pool); !freed && all) {
+    if (auto freed = drop(**found, buffer.pool); !freed && all) {
       all = std::move(freed);
     }
   }
@@ -320,17 +328,18 @@ Status Multidev<D>::grow(ContextState& state, std::optional<Buffer>& slot, std::
   if (buffer && old == *buffer) {
     return {};
   }
+  // Where there is no room for more, what was linked for the old size goes on working.
+  auto made = buffer || !old ? buffer : alloc_buffer(Device{state.life, state.device}, old->bytes, mode, {}, stream);
   const std::lock_guard lock(state.mutex);
   if (old) {
     std::erase(state.own, *old);
     slot.reset();
   }
-  if (!buffer) {
-    return std::move(buffer).error();
+  if (made) {
+    slot = *made;
+    state.own.push_back(*made);
   }
-  slot = *buffer;
-  state.own.push_back(*buffer);
-  return {};
+  return buffer ? Status() : Status(std::move(buffer).error());
 }
 
 template <Driver D>

@@ -88,31 +88,18 @@ Result<bool> Multidev<D>::is_idle(const Device& device) {
   return true;
 }
 
-// Nothing queued, and nothing under way in the driver: it has come to a mark behind all there was.
+// What the driver has under way is known up to the last event: none is made to ask, since the failure of what went before is an event's.
 template <Driver D>
 bool Multidev<D>::idle(const StreamOf& on) {
   StreamState<D>& state = *on.stream;
   if (!state.queue->idle()) {
     return false;
   }
-  MarkedPoint end;
-  {
-    const std::lock_guard lock(state.marking);
-    end = {state.marked, state.marks};
-  }
-  if (end.ticket != state.queue->last()) {
-    const auto marked = mark_at_end(on);
-    if (!marked) {
-      return true;  // dead: nothing will come of what is under way
-    }
-    end = *marked;
-    const auto soon = std::chrono::steady_clock::now() + kSlice;  // unless others schedule meanwhile
-    static_cast<void>(static_cast<bool>(state.queue->wait(end.ticket, kNoGroup, soon, StreamQueue::Failures::leave)));
-  }
-  if (end.mark == 0) {
+  const std::lock_guard lock(state.marking);
+  if (state.marks == 0) {
     return true;
   }
-  const auto reached = on.device->driver->reached(*state.native, end.mark);
+  const auto reached = on.device->driver->reached(*state.native, state.marks);
   return !reached || *reached;
 }
 
@@ -161,13 +148,30 @@ Result<bool> Multidev<D>::finish(D& driver, StreamState<D>& stream, Ticket mark,
 
 template <Driver D>
 void Multidev<D>::settle(const StreamOf& on) {
-  const auto marked = mark_at_end(on);
-  if (!marked) {
+  StreamState<D>& state = *on.stream;
+  MarkedPoint end;
+  {
+    const std::lock_guard lock(state.marking);
+    end = {state.marked, state.marks};
+  }
+  const bool known = end.ticket == state.queue->last();
+  if (!known) {
+    const auto marked = mark_at_end(on);
+    if (!marked) {
+      return;
+    }
+    end = *marked;
+  }
+  if (end.mark == 0) {
     return;
   }
-  const auto passed = on.stream->queue->wait(marked->ticket, kNoGroup, {}, StreamQueue::Failures::leave);
-  if (passed || !on.stream->queue->dead()) {
-    static_cast<void>(finish(*on.device->driver, *on.stream, marked->mark, {}));
+  auto done = state.queue->wait(end.ticket, kNoGroup, {}, StreamQueue::Failures::leave);
+  if (!done && state.queue->dead()) {
+    return;
+  }
+  done = finish(*on.device->driver, state, end.mark, {});
+  if (!done && !known) {
+    state.queue->kill(done.error());  // of work that has no event yet: whose it was cannot be told any more
   }
 }
 
