@@ -44,6 +44,7 @@ class FakeFaults {
     bool no_load = false;
     std::optional<std::uint64_t> lost_at_run;  ///< At this run or, should it not be seen, a later one.
     std::optional<std::uint64_t> soft_at_run;
+    std::optional<std::uint64_t> soft_from_run;  ///< And at all that follow.
     std::optional<std::uint64_t> hang_at_run;
     std::optional<std::uint64_t> memory_at_alloc;
   };
@@ -162,7 +163,7 @@ class FakeFaults {
     if (plan.hang_at_run == number) {
       return FakeFault::hang;
     }
-    if (plan.soft_at_run == number) {
+    if (plan.soft_at_run == number || (plan.soft_from_run && number >= *plan.soft_from_run)) {
       return FakeFault::soft;
     }
     const double drawn = draw(device, number, 0xB0);

@@ -36,8 +36,8 @@ Recovery::Verdict Recovery::failed(Work work, std::size_t device, bool lost) {
     return suspects(std::move(work));
   }
   auto& in_a_row = devices_[device].in_a_row;
-  if (in_a_row.size() == 2) {
-    in_a_row.erase(in_a_row.begin());
+  if (in_a_row.size() == kStreak) {
+    in_a_row.pop_front();
   }
   in_a_row.push_back({work.id, false});
   // It goes back to a device only where may_take() knows no other.
@@ -63,7 +63,7 @@ Recovery::Verdict Recovery::halve(Work work) {
 
 Recovery::Verdict Recovery::suspects(Work work) {
   Verdict verdict;
-  if (work.numbers.size() == 1 && count_distinct(work.failed_on) >= 2) {
+  if (live_ > 0 && work.numbers.size() == 1 && count_distinct(work.failed_on) >= 2) {
     verdict.given_up = std::move(work.numbers);
     return verdict;
   }
@@ -86,8 +86,9 @@ std::vector<std::size_t> Recovery::scored(const Work& work, std::span<const std:
     for (auto& failure : record.in_a_row) {
       failure.scored_elsewhere = failure.scored_elsewhere || failure.work == work.id;
     }
-    const bool both = record.in_a_row.size() == 2 && record.in_a_row[0].scored_elsewhere && record.in_a_row[1].scored_elsewhere;
-    if (both && !record.retired && live_ > 1) {
+    const auto both = [](const Failure& one, const Failure& next) { return one.scored_elsewhere && next.scored_elsewhere; };
+    const bool two = std::ranges::adjacent_find(record.in_a_row, both) != record.in_a_row.end();
+    if (two && !record.retired && live_ > 1) {
       retire(other);
       broken.push_back(other);
     }

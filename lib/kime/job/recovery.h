@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Work {
 /// - A device that is lost takes no more. A batch that was on it is suspected of having killed it: its records go on one by one, only one
 ///   suspect at a time in the whole fleet, so that a record that kills each device it meets costs two of them, and no other record.
 /// - A device is retired when two of its batches in a row fail and others then score them; the last one never is.
+/// - When no device is left nothing is given up: nobody can say that it was the record's fault.
 ///
 /// One lock of its user's guards it.
 class Recovery {
@@ -50,13 +52,15 @@ class Recovery {
   [[nodiscard]] std::uint64_t next_id() { return ++ids_; }
 
  private:
+  /// A device may fail much faster than others score what it failed on: many more than two failures can wait for that.
+  static constexpr std::size_t kStreak = 1024;
   struct Failure {
     std::uint64_t work = 0;
     bool scored_elsewhere = false;
   };
   struct DeviceRecord {
     bool retired = false;
-    std::vector<Failure> in_a_row;  ///< The last two.
+    std::deque<Failure> in_a_row;  ///< Since it last scored something; the last kStreak.
   };
 
   Verdict suspects(Work work);
