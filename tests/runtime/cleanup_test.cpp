@@ -73,7 +73,7 @@ TEST_CASE("clean-up does first what is queued") {
   const bool async = GENERATE(false, true);
   Rig rig(fake(2, async));
   std::atomic<int> ran = 0;
-  for (const std::size_t ordinal : {0, 1}) {
+  for (const std::size_t ordinal : {0U, 1U}) {
     const Stream stream = rig.stream(ordinal);
     for (int i = 0; i < 30; ++i) {
       ok(rig.runtime.schedule_task(stream, [&] {

@@ -51,7 +51,7 @@ TEST_CASE("code is made once, for all that link it") {
   const FakeCheckpoint checkpoint(4);
   const auto code = rig.code(checkpoint);
   CHECK(rig.ledger().compiles == 0);
-  for (const std::size_t ordinal : {0, 1}) {
+  for (const std::size_t ordinal : {0U, 1U}) {
     const Stream stream = rig.stream(ordinal);
     const auto routine = get(rig.runtime.link(rig.child(rig.root(checkpoint, stream), stream), code));
     const Work work(1);

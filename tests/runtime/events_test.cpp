@@ -212,7 +212,7 @@ TEST_CASE("a device's work waits for a run of another device that its own thread
 TEST_CASE("who waits for an event that failed fails too, and leaves the failure to its owner") {
   const bool async = GENERATE(false, true);
   const bool collected = GENERATE(false, true);
-  const std::size_t other = GENERATE(0, 1);
+  const std::size_t other = GENERATE(0U, 1U);
   Rig rig(fake(2, async));
   const FakeCheckpoint checkpoint(5);
   const Lane a(rig, checkpoint, 0);

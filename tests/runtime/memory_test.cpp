@@ -41,7 +41,7 @@ TEST_CASE("pools are allocated and freed by number, and what is used is known") 
 
 TEST_CASE("alignments are powers of two") {
   Rig rig(fake(1, false));
-  for (const std::size_t bad : {0, 3, 48}) {
+  for (const std::size_t bad : {0U, 3U, 48U}) {
     CHECK(why(rig.runtime.alloc_pool(rig.device(), 1, 8, bad, kMode)) ==
           "device: an alignment of " + std::to_string(bad) + " bytes is no power of two");
   }

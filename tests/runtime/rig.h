@@ -71,7 +71,8 @@ class Gate {
 /// A checkpoint of one tensor.
 class FakeCheckpoint {
  public:
-  explicit FakeCheckpoint(std::uint32_t seed) : value_(seed), tensors_{{DType::f32, shape_, std::as_bytes(std::span(&value_, 1))}} {}
+  explicit FakeCheckpoint(std::uint32_t seed)
+      : value_(seed), tensors_{HostTensor{DType::f32, shape_, std::as_bytes(std::span(&value_, 1))}} {}
   FakeCheckpoint(const FakeCheckpoint&) = delete;
   FakeCheckpoint& operator=(const FakeCheckpoint&) = delete;
   [[nodiscard]] HostTensors source() const { return HostTensors(tensors_); }
