@@ -40,7 +40,7 @@ std::string why(const Result<T>& result) {
 }
 using Catch::Matchers::Contains;
 
-/// A door that tasks wait before.
+/// A door that tasks wait before. The test waits for them before it ends.
 class Gate {
  public:
   void open() {

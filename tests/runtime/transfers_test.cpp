@@ -241,6 +241,8 @@ TEST_CASE("Streaming remembers the source's buffer, on devices that share memory
   CHECK(why(rig.runtime.device_to_device(Node::outputs, MergeUse::streaming, far.context, src.context)) ==
         "device: streaming needs devices that share memory");
   gate.open();
+  ok(rig.runtime.await(src.stream));
+  ok(rig.runtime.await(near.stream));
 }
 
 TEST_CASE("a use or a node other than the routine's fails at the call") {
