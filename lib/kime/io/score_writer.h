@@ -38,7 +38,7 @@ struct ScoreFields {
   double confidence = 0;          ///< Both confidences are left out without options.
   double answer_confidence = 0;
   double act_probability = 0;
-  bool averaged = false;           ///< No logits; act is `mean_act`, a float64 pair.
+  bool averaged = false;  ///< No logits; act is `mean_act`, a float64 pair.
   std::array<double, 2> mean_act{};
 };
 

@@ -109,6 +109,7 @@ Dispatcher::Next Dispatcher::pull(std::size_t lane, Work& work) {
     }
     if (take_again(lane, work) || take_waiting(lane, work)) {
       ++in_flight_;
+      ++batches_;
       policy_.started(lane, work.tokens, now());
       return Next::work;
     }

@@ -66,6 +66,8 @@ class Dispatcher {
   [[nodiscard]] bool lost() const { return lost_; }
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] const std::vector<DeviceStats>& stats() const { return stats_; }
+  /// How often a batch was tried.
+  [[nodiscard]] std::uint64_t batches() const { return batches_; }
 
  private:
   [[nodiscard]] double now() const;
@@ -92,6 +94,7 @@ class Dispatcher {
   std::deque<Work> waiting_;
   std::deque<Work> again_;
   std::size_t waiting_tokens_ = 0;
+  std::uint64_t batches_ = 0;
   std::size_t in_flight_ = 0;
   std::size_t working_lanes_ = 0;
   bool ensemble_ = false;

@@ -1,7 +1,6 @@
 #include "kime/job/score_job.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -9,7 +8,9 @@
 #include <vector>
 
 #include "kime/job/dispatcher.h"
-#include "kime/job/in_flight.h"
+#include "kime/job/job_trace.h"
+#include "kime/job/lane_loop.h"
+#include "kime/job/slot.h"
 #include "kime/job/window.h"
 
 namespace kime {
@@ -20,36 +21,6 @@ namespace {
 /// longest record, and no more.
 constexpr std::size_t kRecordsPerStream = 1024;
 constexpr std::size_t kBytesPerStream = std::size_t{2} << 20;
-/// Bytes: a slot gives back what is larger. Else every slot would in the end hold the longest record that it ever had, and memory would
-/// creep up with the length of the job.
-constexpr std::size_t kMostKept = 512;
-
-struct Slot {
-  Record record;
-  Where where;
-  std::string text;  ///< The line, once it is known.
-  std::uint32_t tokens = 0;
-  bool failed = false;
-
-  void reset() {
-    text.clear();
-    failed = false;
-    tokens = 0;
-    shrink(record.ids);
-    shrink(record.markers);
-    shrink(record.id);
-    shrink(record.kept);
-    shrink(text);
-  }
-
- private:
-  template <class Container>
-  static void shrink(Container& container) {
-    if (container.capacity() * sizeof(typename Container::value_type) > kMostKept) {
-      Container().swap(container);
-    }
-  }
-};
 
 using Clock = std::chrono::steady_clock;
 
@@ -83,20 +54,18 @@ class Job {
         stop_(stop),
         ring_(kRecordsPerStream * std::max<std::size_t>(2, streams(fleet)), kBytesPerStream * std::max<std::size_t>(2, streams(fleet))),
         dispatcher_(fleet.devices(), fleet.lanes(), stage.buckets,
-                    {.size_of = [this](auto number) { return size_of(number); }, .notice = options.notice}),
-        window_(streams(fleet), window_tokens(fleet), padded(fleet)) {
-    if (options.trace != nullptr) {
-      make_rows(*options.trace);
-    }
-  }
+                    {.size_of = [this](auto number) { return ring_.slot(number).size(); }, .notice = options.notice}),
+        trace_(options.trace, fleet),
+        window_(streams(fleet), window_tokens(fleet), padded(fleet)) {}
 
   ScoreSummary run() {
     const auto begin = Clock::now();
     std::thread writer([this] { write(); });
+    const LaneContext context{fleet_, dispatcher_, ring_, trace_, calibrations_, options_, first_buckets_, [this] { stop_reading(); }};
     std::vector<std::thread> lanes;
     lanes.reserve(streams(fleet_));
     for (std::size_t lane = 0; lane < streams(fleet_); ++lane) {
-      lanes.emplace_back([this, lane] { LaneLoop(*this, lane).run(); });
+      lanes.emplace_back([&context, lane] { LaneLoop(context, lane).run(); });
     }
     read();
     dispatcher_.close(stop_.requested());
@@ -105,7 +74,7 @@ class Job {
     }
     ring_.close();
     writer.join();
-    summary_.batches = batches_;
+    summary_.batches = dispatcher_.batches();
     summary_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     summary_.devices = dispatcher_.stats();
     settle_end();
@@ -113,28 +82,6 @@ class Job {
   }
 
  private:
-  // Rows of the trace.
-  struct Rows {
-    std::size_t reads = 0;
-    std::size_t writes = 0;
-    std::vector<std::size_t> lanes;
-  };
-
-  void make_rows(Trace& trace) {
-    rows_.reads = trace.row("reads");
-    rows_.writes = trace.row("writes");
-    std::vector<std::size_t> streams_of(fleet_.devices().size());
-    for (const auto& lane : fleet_.lanes()) {
-      const std::size_t device = lane->devices()[0];
-      rows_.lanes.push_back(trace.row(fleet_.devices()[device].name + "." + std::to_string(streams_of[device]++) + " batches"));
-    }
-  }
-
-  RecordSize size_of(std::uint64_t number) {
-    const Record& record = ring_.slot(number).record;
-    return {static_cast<std::uint32_t>(record.ids.size()), static_cast<std::uint32_t>(record.markers.size())};
-  }
-
   // ---- the reader, on the caller's thread
 
   void read() {
@@ -178,19 +125,17 @@ class Job {
       ring_.done({&number, 1});
       return;
     }
-    slot.tokens = static_cast<std::uint32_t>(record.ids.size());
-    window_.add(number, {slot.tokens, static_cast<std::uint32_t>(record.markers.size())});
+    slot.tokens = slot.size().tokens;
+    window_.add(number, slot.size());
   }
 
   void dispatch() {
-    if (options_.trace != nullptr) {
-      options_.trace->span(rows_.reads, "read", reading_since_, Trace::now(), window_.records(), window_.tokens());
-    }
+    trace_.read(reading_since_, window_.records(), window_.tokens());
     std::vector<Work> packed;
     window_.pack_all(buckets_, [this, &packed](std::vector<std::uint64_t> numbers) {
       Work& work = packed.emplace_back();
       for (const auto number : numbers) {
-        const RecordSize size = size_of(number);
+        const RecordSize size = ring_.slot(number).size();
         work.tokens += size.tokens;
         work.markers += size.markers;
       }
@@ -222,102 +167,6 @@ class Job {
     }
   }
 
-  // ---- a lane
-
-  class LaneLoop {
-   public:
-    LaneLoop(Job& job, std::size_t index)
-        : job_(job),
-          index_(index),
-          lane_(*job.fleet_.lanes()[index]),
-          lines_(job.calibrations_, job.options_.emit, job.options_.ensemble),
-          scores_(job.fleet_.models()) {}
-
-    void run() {
-      Work work;
-      for (;;) {
-        switch (job_.dispatcher_.pull(index_, work)) {
-          case Dispatcher::Next::work:
-            take(std::move(work));
-            break;
-          case Dispatcher::Next::repair:
-            if (!lane_.repair(job_.dispatcher_.retired())) {
-              if (job_.dispatcher_.leave(index_)) {
-                job_.stop_reading();
-              }
-              return;
-            }
-            job_.dispatcher_.repaired(index_, lane_.devices());
-            break;
-          case Dispatcher::Next::end:
-            return;
-        }
-      }
-    }
-
-   private:
-    void take(Work work) {
-      const auto begin = Trace::now();
-      Bucket bucket;
-      const auto failure = score(work, bucket);
-      const auto end = Trace::now();
-      const double seconds = static_cast<double>(end - begin) * 1e-9;
-      if (job_.options_.trace != nullptr) {
-        job_.options_.trace->span(job_.rows_.lanes[index_], failure ? "failed batch" : "batch", begin, end, work.numbers.size(),
-                                  work.tokens);
-      }
-      ++job_.batches_;
-      if (failure) {
-        const auto given_up = job_.dispatcher_.failed(index_, std::move(work), *failure, seconds);
-        for (const auto number : given_up) {
-          Slot& slot = job_.ring_.slot(number);
-          slot.failed = true;
-          append_error_line(slot.record, slot.where, record_error(failure->error), slot.text);
-        }
-        job_.ring_.done(given_up);
-        return;
-      }
-      for (std::size_t i = 0; i < work.numbers.size(); ++i) {
-        finish(job_.ring_.slot(work.numbers[i]), i);
-      }
-      job_.dispatcher_.scored(index_, work, bucket, seconds);
-      job_.ring_.done(work.numbers);
-    }
-
-    std::optional<LaneFailure> score(const Work& work, Bucket& bucket) {
-      if (!prepared_) {
-        prepared_ = true;
-        if (auto failure = lane_.prepare(job_.first_buckets_)) {
-          return failure;
-        }
-      }
-      lane_.host->buffer.clear();
-      for (const auto number : work.numbers) {
-        const Record& record = job_.ring_.slot(number).record;
-        if (auto pushed = lane_.host->buffer.push(record.ids, record.markers, record.qtype); !pushed) {
-          return LaneFailure{std::move(pushed).error(), lane_.devices()[0], false};
-        }
-      }
-      return lane_.score(bucket);
-    }
-
-    void finish(Slot& slot, std::size_t index) {
-      const Batch batch = lane_.host->buffer.batch();
-      for (std::size_t model = 0; model < scores_.size(); ++model) {
-        const Outputs& outputs = lane_.host->outputs[model];
-        scores_[model] = {std::span(outputs.logits).subspan(batch.mcu[index], batch.mcu[index + 1] - batch.mcu[index]), outputs.act[index]};
-      }
-      slot.failed = !lines_.append(slot.record, slot.where, scores_, slot.text);
-    }
-
-    Job& job_;
-    std::size_t index_;
-    Lane& lane_;
-    ScoreLines lines_;
-    std::vector<RecordScores> scores_;
-    bool prepared_ = false;
-  };
-
   // ---- the writer
 
   void write() {
@@ -330,9 +179,7 @@ class Job {
         }
       }
       ring_.release(ready);
-      if (options_.trace != nullptr) {
-        options_.trace->span(rows_.writes, "write", begin, Trace::now());
-      }
+      trace_.wrote(begin);
       if (ring_.ready() == 0 && output_.flush() != OutputState::ok) {
         end_early();
         return;
@@ -406,9 +253,9 @@ class Job {
   const ScoreOptions& options_;
   Output& output_;
   Stop& stop_;
-  InFlight<Slot> ring_;
+  Ring ring_;
   Dispatcher dispatcher_;
-  Rows rows_;
+  JobTrace trace_;
 
   // The reader's.
   Window window_;
@@ -416,8 +263,6 @@ class Job {
   bool started_ = false;
   std::vector<Bucket> first_buckets_;  ///< The lanes read it once they have pulled a batch.
   std::uint64_t reading_since_ = Trace::now();
-
-  std::atomic<std::uint64_t> batches_ = 0;
 
   // The writer's, until it is joined.
   ScoreSummary summary_;
