@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "kime/base/cgroup.h"
-
-namespace fs = std::filesystem;
+#include "tests/support/fake_root.h"
 
 namespace {
+
+using kime::test::FakeRoot;
 
 using Features = std::vector<std::string>;
 
@@ -26,29 +24,6 @@ constexpr const char* kX86 =
 constexpr const char* kArm =
     "processor\t: 0\nBogoMIPS\t: 2100.00\nFeatures\t: fp asimd evtstrm aes sve i8mm bf16 dgh\nCPU implementer\t: 0x41\n"
     "CPU architecture: 8\nCPU variant\t: 0x1\nCPU part\t: 0xd40\n";
-
-/// A folder that stands for / and is gone after the test.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string name = (fs::temp_directory_path() / "kime-facts-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-  ~FakeRoot() { fs::remove_all(path_); }
-
-  void write(const std::string& file, const std::string& text) const {
-    const fs::path path = path_ / file;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 }  // namespace
 

@@ -3,36 +3,12 @@
 #include <sched.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
-namespace fs = std::filesystem;
+#include "tests/support/fake_root.h"
 
 namespace {
 
-/// A folder that stands for / and is gone after the test.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string name = (fs::temp_directory_path() / "kime-cpu-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-  ~FakeRoot() { fs::remove_all(path_); }
-
-  void write(const std::string& file, const std::string& text) const {
-    const fs::path path = path_ / file;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  [[nodiscard]] std::optional<double> quota() const { return kime::cgroup_cpu_quota(path_.string()); }
-
- private:
-  fs::path path_;
-};
+using kime::test::FakeRoot;
 
 }  // namespace
 
@@ -60,24 +36,24 @@ TEST_CASE("usable CPUs are the smaller of mask and quota, rounded up, at least o
 
 TEST_CASE("the tightest quota on the way up counts, v2") {
   const FakeRoot root;
-  CHECK_FALSE(root.quota());
+  CHECK_FALSE(kime::cgroup_cpu_quota(root.path()));
   root.write("proc/self/cgroup", "0::/user.slice/job.scope\n");
-  CHECK_FALSE(root.quota());
+  CHECK_FALSE(kime::cgroup_cpu_quota(root.path()));
   root.write("sys/fs/cgroup/user.slice/job.scope/cpu.max", "max 100000\n");
-  CHECK_FALSE(root.quota());
+  CHECK_FALSE(kime::cgroup_cpu_quota(root.path()));
   root.write("sys/fs/cgroup/user.slice/cpu.max", "300000 100000\n");
-  CHECK(root.quota() == 3.0);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 3.0);
   root.write("sys/fs/cgroup/user.slice/job.scope/cpu.max", "450000 100000\n");
-  CHECK(root.quota() == 3.0);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 3.0);
   root.write("sys/fs/cgroup/user.slice/job.scope/cpu.max", "150000 100000\n");
-  CHECK(root.quota() == 1.5);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 1.5);
 }
 
 TEST_CASE("in a container the mount's top is the cgroup") {
   const FakeRoot root;
   root.write("proc/self/cgroup", "0::/\n");
   root.write("sys/fs/cgroup/cpu.max", "200000 100000\n");
-  CHECK(root.quota() == 2.0);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 2.0);
 }
 
 TEST_CASE("the quota of v1 is found under the controllers' names") {
@@ -85,13 +61,13 @@ TEST_CASE("the quota of v1 is found under the controllers' names") {
   root.write("proc/self/cgroup", "12:cpuset:/a\n4:cpu,cpuacct:/docker/0123\n0::/\nnonsense\n");
   root.write("sys/fs/cgroup/cpuset/a/cpu.cfs_quota_us", "1\n");
   root.write("sys/fs/cgroup/cpuset/a/cpu.cfs_period_us", "100000\n");
-  CHECK_FALSE(root.quota());
+  CHECK_FALSE(kime::cgroup_cpu_quota(root.path()));
   root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "250000\n");  // The container's own, at the mount's top.
   root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-  CHECK(root.quota() == 2.5);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 2.5);
   root.write("sys/fs/cgroup/cpu,cpuacct/docker/0123/cpu.cfs_quota_us", "50000\n");
   root.write("sys/fs/cgroup/cpu,cpuacct/docker/0123/cpu.cfs_period_us", "100000\n");
-  CHECK(root.quota() == 0.5);
+  CHECK(kime::cgroup_cpu_quota(root.path()) == 0.5);
 }
 
 TEST_CASE("the affinity mask of this process is counted") {

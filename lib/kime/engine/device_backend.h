@@ -179,11 +179,7 @@ class DeviceBackend {
     if (!event) {
       return std::move(event).error();
     }
-    Deadline deadline;
-    if (timeout_.count() > 0) {
-      deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout_);
-    }
-    auto done = runtime_.sync_until(*event, deadline);
+    auto done = runtime_.sync_until(*event, deadline_in(timeout_));
     if (!done) {
       return std::move(done).error();
     }

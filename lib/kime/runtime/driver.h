@@ -67,7 +67,14 @@ struct Places {
 
 /// A stream's place in time: tickets ascend along a stream from 1.
 using Ticket = std::uint64_t;
+/// Until when to wait; for ever without.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+/// In so long from now; for ever in 0.
+[[nodiscard]] inline Deadline deadline_in(std::chrono::duration<double> timeout) {
+  return timeout.count() > 0
+             ? Deadline(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout))
+             : std::nullopt;
+}
 
 /// All members may be called from several threads at once, those with a Stream from one thread at a time for each stream, unless they say
 /// otherwise. A native stream is driven by a host thread of the runtime's own: what its functions enqueue may still be under way when they
