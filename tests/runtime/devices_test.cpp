@@ -112,7 +112,7 @@ TEST_CASE("streams are suggested by strategy") {
   CHECK(suggested({}) == std::pair<std::size_t, std::size_t>(1, 12));
 }
 
-TEST_CASE("--streams is read strictly") {
+TEST_CASE("the option for streams is read strictly") {
   CHECK(get(parse_streams("one")).kind == StreamStrategy::Kind::one);
   CHECK(get(parse_streams("overlap")).kind == StreamStrategy::Kind::overlap);
   CHECK(get(parse_streams("cores")).kind == StreamStrategy::Kind::cores);
