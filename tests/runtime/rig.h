@@ -130,6 +130,23 @@ class Rig {
   RuntimeConfig<FakeDriver> config_;
 };
 
+/// A checkpoint's routine on a stream of its own.
+struct Lane {
+  Lane(Rig& rig, const FakeCheckpoint& checkpoint, std::size_t ordinal)
+      : stream(rig.stream(ordinal)),
+        root(rig.root(checkpoint, stream)),
+        context(rig.child(root, stream)),
+        routine(get(rig.runtime.link(context, rig.code(checkpoint)))) {}
+  Stream stream;
+  Context root;
+  Context context;
+  Routine<FakeDriver> routine;
+};
+
+inline Deadline in(int milliseconds) {
+  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
 /// A batch and room for its scores: copies in, a run and copies out at a time.
 class Work {
  public:

@@ -31,10 +31,6 @@ struct Queue {
   Ticket add(Task task, TaskGroup group = kNoGroup) const { return get(queue->schedule(std::move(task), "test", group)); }
 };
 
-Deadline in(int milliseconds) {
-  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-}
-
 }  // namespace
 
 TEST_CASE("tasks run in the order in which they were scheduled") {
