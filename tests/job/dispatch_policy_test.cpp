@@ -90,7 +90,7 @@ TEST_CASE("fleets of unequal devices end together, soon after the ideal", "[flee
       "devices", "targets", "lengths", "ideal s", "end s", "over", "idle tail", "slowest record");
   for (const bool heavy : {false, true}) {
     const Lengths lengths = heavy ? heavy_tail(100000, seed) : log_normal(100000, seed);
-    for (const std::size_t count : {8, 64}) {
+    for (const std::size_t count : {8U, 64U}) {
       for (const Layout& layout : layouts) {
         const Run run{.devices = mixed(count, layout.targets), .lengths = lengths, .noise = 0.1, .seed = seed};
         const auto result = simulate(run);
@@ -246,7 +246,7 @@ TEST_CASE("the time of a batch is fitted as a fixed part and one per token") {
   CHECK(time.of(500) == Approx(seconds(500)));
   CHECK(time.of(1000) == Approx(2 * seconds(500)));  // Nothing tells the parts apart yet.
   time.observe(2000, seconds(2000), 8192);
-  for (const std::size_t tokens : {1, 1000, 8000}) {
+  for (const std::size_t tokens : {1U, 1000U, 8000U}) {
     CHECK(time.of(tokens) == Approx(seconds(tokens)));
   }
   // Batches of one size say nothing about the fixed part, which stays, in tokens, also where the device becomes slower.
@@ -294,7 +294,7 @@ TEST_CASE("a device begins small, grows, and takes at most its share of what wai
 
 TEST_CASE("a slow worker leaves the last units to a faster one that is not late") {
   DispatchPolicy policy({{0, 512}, {1, 512}});
-  for (const std::size_t w : {0, 1}) {
+  for (const std::size_t w : {0U, 1U}) {
     policy.started(w, 500, 0);
   }
   policy.finished(1, 1);   // 500 tokens per second

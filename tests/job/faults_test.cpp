@@ -55,7 +55,7 @@ TEST_CASE("a fleet scores every record once, in order", "[threads]") {
   for (int job = 0; job < 2; ++job) {  // a fleet can be used again
     const auto done = fleet.score(records);
     CHECK(done.summary.end == ScoreEnd::complete);
-    CHECK(check_job(done, records, fleet.seed()).empty());
+    CHECK(check_job(done, records, fleet.seeds()).empty());
     CHECK(done.notices.empty());
     for (const auto& device : done.summary.devices) {
       CHECK(device.batches > 0);
@@ -84,7 +84,7 @@ TEST_CASE("a device that fails at the start is left out with a notice", "[thread
   CHECK(fleet.fleet().devices().size() == 2);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
 }
 
 TEST_CASE("a fleet of which no device starts says what kept the last one") {
@@ -111,7 +111,7 @@ TEST_CASE("a device that is lost in the middle costs no record", "[threads]") {
   fleet.faults().plan(1, plan);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   REQUIRE(done.notices.size() == 1);
   CHECK_THAT(done.notices[0], Contains("fake:1 is retired: device: fake:1 is lost; 2 devices go on"));
   CHECK(done.summary.devices[1].failures >= 1);
@@ -135,7 +135,7 @@ TEST_CASE("a device that is lost with the last batch costs no record", "[threads
   const auto done = fleet.score(records);
   release.join();
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
 }
 
 TEST_CASE("two of three devices lost, one after the other", "[threads]") {
@@ -150,7 +150,7 @@ TEST_CASE("two of three devices lost, one after the other", "[threads]") {
   fleet.faults().plan(2, plan);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  check_job(done, records, fleet.seed());
+  check_job(done, records, fleet.seeds());
   CHECK(done.notices.size() == 2);
   CHECK(any_contains(done.notices, "; 1 device goes on"));
 }
@@ -167,7 +167,7 @@ TEST_CASE("soft failures here and there cost no record and no device", "[threads
   }
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   CHECK(done.notices.empty());
   CHECK(fleet.faults().injected(FakeFault::soft) == 3);
   std::uint64_t failures = 0;
@@ -185,7 +185,7 @@ TEST_CASE("copies that fail cost no record where there are other devices", "[thr
   fleet.faults().chances({.seed = 5, .copy = 0.002});
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   CHECK(fleet.faults().injected(FakeFault::copy) > 0);
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("a device without memory for a bucket leaves its batches to others, an
   fleet.faults().plan(1, plan);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   CHECK(fleet.faults().injected(FakeFault::memory) <= 1);
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("an only device that has no memory for the large buckets scores what f
   records[300].markers = {1};
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()) == std::vector<std::size_t>{300});
+  CHECK(check_job(done, records, fleet.seeds()) == std::vector<std::size_t>{300});
   CHECK_THAT(done.lines[300], Contains("out of memory"));
 }
 
@@ -247,14 +247,14 @@ TEST_CASE("a device that hangs is given up after its time, and its late result c
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
   CHECK(fleet.faults().hanging() == 1);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   REQUIRE(done.notices.size() == 1);
   CHECK_THAT(done.notices[0], Contains("fake:0 is retired: device: fake:0.") && Contains("has not answered for 150 ms"));
   SECTION("it comes back while the fleet is at work") {
     fleet.faults().release(true);
     const auto more = fleet.score(records);
     CHECK(more.summary.end == ScoreEnd::complete);
-    CHECK(check_job(more, records, fleet.seed()).empty());
+    CHECK(check_job(more, records, fleet.seeds()).empty());
   }
   SECTION("it comes back in the middle of the next job") {
     std::thread late([&] {
@@ -264,7 +264,7 @@ TEST_CASE("a device that hangs is given up after its time, and its late result c
     const auto more = fleet.score(records);
     late.join();
     CHECK(more.summary.end == ScoreEnd::complete);
-    CHECK(check_job(more, records, fleet.seed()).empty());
+    CHECK(check_job(more, records, fleet.seeds()).empty());
   }
   SECTION("it comes back after the fleet is gone") {
     fleet.end();
@@ -284,7 +284,7 @@ TEST_CASE("all devices hang: the run ends", "[threads]") {
   fleet.faults().plan(1, plan);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::devices_lost);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   CHECK(fleet.fleet().hangs());
 }
 
@@ -300,7 +300,7 @@ TEST_CASE("a record that kills each device it meets costs two devices and itself
   fleet.faults().on_token(kKiller, hangs ? FakeFault::hang : FakeFault::lost);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()) == std::vector<std::size_t>{700});
+  CHECK(check_job(done, records, fleet.seeds()) == std::vector<std::size_t>{700});
   CHECK(done.notices.size() == 2);
   CHECK(any_contains(done.notices, "; 2 devices go on"));
 }
@@ -317,7 +317,7 @@ TEST_CASE("a record that fails everywhere gets a line, the others are scored", "
   fleet.faults().on_token(kBad, FakeFault::soft);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()) == std::vector<std::size_t>{3, 900, 901});
+  CHECK(check_job(done, records, fleet.seeds()) == std::vector<std::size_t>{3, 900, 901});
   CHECK_THAT(done.lines[900], Contains("a run on fake:"));
   CHECK(done.notices.empty());
 }
@@ -332,7 +332,7 @@ TEST_CASE("a device on which every batch fails, while others score them, is reti
   fleet.faults().plan(2, plan);
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::complete);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   REQUIRE(done.notices.size() == 1);
   CHECK_THAT(done.notices[0], Contains("fake:2 is retired: two of its batches in a row failed, and others scored them; 2 devices go on"));
   CHECK(done.summary.devices[2].records == 0);
@@ -352,7 +352,7 @@ TEST_CASE("when the last device is lost the output ends in order, and nothing is
   }
   const auto done = fleet.score(records);
   CHECK(done.summary.end == ScoreEnd::devices_lost);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   CHECK(done.lines.size() < records.size());
   CHECK(any_contains(done.notices, "it was the last device"));
 }
@@ -369,7 +369,7 @@ TEST_CASE("when the last device is lost, a reader that waits for input is woken"
   fleet.faults().plan(0, plan);
   const auto done = fleet.score_file("/proc/self/fd/" + std::to_string(ends[0]), fleet.options());
   CHECK(done.summary.end == ScoreEnd::devices_lost);
-  CHECK(check_job(done, records, fleet.seed()).empty());
+  CHECK(check_job(done, records, fleet.seeds()).empty());
   close(ends[0]);
   close(ends[1]);
 }
@@ -385,7 +385,7 @@ TEST_CASE("a record's error stops a run over failing devices at that record", "[
     const auto done = fleet.score(records, options);
     CHECK(done.summary.end == ScoreEnd::complete);
     REQUIRE(done.lines.size() == 801);
-    CHECK(read_lines(done.lines, records, fleet.seed()).failed == std::vector<std::size_t>{800});
+    CHECK(read_lines(done.lines, records, fleet.seeds()).failed == std::vector<std::size_t>{800});
   }
   SECTION("skip") {
     options.on_error = OnError::skip;
@@ -393,7 +393,7 @@ TEST_CASE("a record's error stops a run over failing devices at that record", "[
     CHECK(done.summary.end == ScoreEnd::complete);
     CHECK(done.lines.size() == 1999);
     CHECK(done.summary.failed == 1);
-    CHECK(done.lines[800] == expected_line(fleet.seed(), records[801], 801));
+    CHECK(done.lines[800] == expected_line(fleet.seeds(), records[801], 801));
   }
 }
 

@@ -290,6 +290,9 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     if (why && !*why) {
       return false;
     }
+    if (why) {
+      static_cast<void>(runtime_.retire(runtime_devices_[device], **why));  // also where it died by itself
+    }
     if (auto idle = runtime_.is_idle(runtime_devices_[device]); !idle || !*idle) {
       hangs_ = true;
     }

@@ -101,9 +101,16 @@ template <Driver D>
 struct StreamState {
   std::unique_ptr<typename D::Stream> native;
   std::shared_ptr<StreamQueue> queue;
-  std::mutex marking;  ///< Marks are recorded in the order of their numbers.
+  std::mutex marking;  ///< Marks are recorded in the order of their numbers. Of all below.
   Ticket marks = 0;    ///< Marks so far.
   Ticket marked = 0;   ///< The ticket of the last.
+  /// What a group has scheduled and not waited for lies behind mark `since`, the last of it behind mark `last`.
+  struct Open {
+    bool open = false;
+    Ticket since = 0;
+    Ticket last = 0;
+  };
+  std::map<TaskGroup, Open> groups;
   std::atomic<PoolId> next_pool{0};
 };
 

@@ -246,6 +246,8 @@ class Multidev {
     Ticket mark = 0;
   };
   Result<MarkedPoint> mark_at_end(const StreamOf& on);
+  static void waited(const StreamOf& on, const Event& event);
+  static Status late_failure(const StreamOf& on, const Event& event);
   Result<Event> mark(const StreamOf& on, const Stream& stream, TaskGroup group);
   static Result<bool> finish(D& driver, StreamState<D>& stream, Ticket mark, Deadline deadline, StreamQueue* waiter = nullptr);
   Status wait_on(const StreamOf& on, TaskGroup group, const Event& event);
@@ -255,6 +257,7 @@ class Multidev {
   void settle(ContextState& context);
   static Status drop(DeviceState<D>& device, PoolId pool);
   static std::vector<StreamPtr> streams_of(DeviceState<D>& device);
+  std::vector<DevicePtr> lenders_to(const DeviceState<D>& device);
   Result<Place<typename D::Slab>> place(const Buffer& buffer, std::size_t offset, std::size_t bytes);
   Result<Place<typename D::Slab>> place(const Context& context, Node node, std::size_t bytes);
   Context owner_of_stream(const Context& context) const;

@@ -58,8 +58,14 @@ void Multidev<D>::unsafe_cleanup() {
           stream->queue->kill(Error(ErrorKind::device, std::string(name()) + ":" + std::to_string(device->ordinal) + " no longer works"));
         }
       }
+      const auto lenders = std::make_shared<std::vector<DevicePtr>>();
+      for (const DevicePtr& other : devices) {
+        if (other && other != device && device->driver->shares_memory(other->ordinal, device->ordinal)) {
+          lenders->push_back(other);
+        }
+      }
       for (const auto& stream : streams) {
-        stream->queue->close();
+        stream->queue->close(lenders);
       }
     }
   }

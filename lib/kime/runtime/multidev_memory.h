@@ -303,8 +303,13 @@ void Multidev<D>::settle(ContextState& context) {
     }
   }
   for (const Stream& stream : users) {
-    if (auto on = find(stream)) {
-      settle(*on);
+    auto on = find(stream);
+    if (!on) {
+      continue;
+    }
+    settle(*on);
+    if (auto device = on->stream->queue->dead() ? device_at(context.device) : Result<DevicePtr>(DevicePtr()); device && *device) {
+      (*device)->pools.set_aside();  // it was not waited for
     }
   }
 }

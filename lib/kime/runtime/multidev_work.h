@@ -8,6 +8,13 @@ namespace kime {
 template <Driver D>
 template <class Fn>
 Status Multidev<D>::run_on(const StreamOf& on, const char* label, TaskGroup group, Fn fn) {
+  if (group != kNoGroup) {
+    const std::lock_guard lock(on.stream->marking);
+    auto& marks = on.stream->groups[group];
+    marks.since = marks.open ? marks.since : on.stream->marks;
+    marks.last = on.stream->marks;
+    marks.open = true;
+  }
   auto ticket = on.stream->queue->schedule(
       [driver = on.device->driver.get(), native = on.stream->native.get(), fn = std::move(fn)] { return fn(*driver, *native); }, label,
       group);
@@ -124,7 +131,34 @@ Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGr
   if (!marked) {
     return std::move(marked).error();
   }
-  return Event{stream.life, on.stream->queue, stream.ordinal, stream.subordinal, marked->ticket, marked->mark, group};
+  Event event{stream.life, on.stream->queue, stream.ordinal, stream.subordinal, marked->ticket, marked->mark, group, marked->mark};
+  const std::lock_guard lock(on.stream->marking);
+  if (const auto found = on.stream->groups.find(group); found != on.stream->groups.end() && found->second.open) {
+    event.since = found->second.since;
+  }
+  return event;
+}
+
+// What its group has scheduled up to an event has been waited for.
+template <Driver D>
+void Multidev<D>::waited(const StreamOf& on, const Event& event) {
+  const std::lock_guard lock(on.stream->marking);
+  if (const auto found = on.stream->groups.find(event.group); found != on.stream->groups.end()) {
+    auto& marks = found->second;
+    marks.open = marks.open && marks.last >= event.mark;
+    marks.since = std::max(marks.since, event.mark);
+  }
+}
+
+// The marks before an event's own that stand behind work of its group.
+template <Driver D>
+Status Multidev<D>::late_failure(const StreamOf& on, const Event& event) {
+  for (Ticket mark = event.since + 1; mark < event.mark; ++mark) {
+    if (auto reached = on.device->driver->reached(*on.stream->native, mark); !reached) {
+      return std::move(reached).error();
+    }
+  }
+  return {};
 }
 
 // Waits until a stream's device has come to a mark that its queue has passed, in slices: a driver whose device hangs does not say when the
@@ -250,10 +284,17 @@ Result<bool> Multidev<D>::sync_until(const Event& event, Deadline deadline) {
     return std::move(found).error();
   }
   auto passed = event.queue->wait(event.ticket, event.group, deadline);
-  if (!passed || !*passed) {
+  if ((passed && !*passed) || (!passed && event.queue->dead())) {
     return passed;
   }
-  return finish(*found->device->driver, *found->stream, event.mark, deadline);
+  // Also after a failure: what was scheduled before it may be under way still, with the host's memory.
+  auto done = finish(*found->device->driver, *found->stream, event.mark, deadline);
+  if (done && !*done) {
+    return done;
+  }
+  auto late = late_failure(*found, event);
+  waited(*found, event);
+  return !passed ? passed : done && !late ? std::move(late).error() : done;
 }
 
 template <Driver D>
@@ -271,6 +312,11 @@ Result<bool> Multidev<D>::is_done(const Event& event) {
   if (reached && !*reached) {
     if (const auto dead = event.queue->dead()) {
       return *dead;
+    }
+  }
+  if (reached && *reached) {
+    if (auto late = late_failure(*found, event); !late) {
+      return std::move(late).error();
     }
   }
   return reached;
@@ -316,6 +362,12 @@ Status Multidev<D>::retire(const Device& device, const Error& why) {
   }
   DeviceState<D>& state = **found;
   state.pools.set_aside();
+  const auto under_way = [&](const StreamPtr& stream) { return !idle(StreamOf{*found, stream}); };
+  if (!state.driver->alive(device.ordinal) || std::ranges::any_of(streams_of(state), under_way)) {
+    for (const DevicePtr& lender : lenders_to(state)) {
+      lender->pools.set_aside();  // what is under way may use their memory
+    }
+  }
   const std::lock_guard lock(state.mutex);
   if (!state.lost) {
     state.lost = why;
@@ -324,6 +376,19 @@ Status Multidev<D>::retire(const Device& device, const Error& why) {
     stream->queue->kill(why);
   }
   return {};
+}
+
+// The other devices whose memory this one can use in place.
+template <Driver D>
+auto Multidev<D>::lenders_to(const DeviceState<D>& device) -> std::vector<DevicePtr> {
+  const std::lock_guard lock(mutex_);
+  std::vector<DevicePtr> lenders;
+  for (const DevicePtr& other : devices_) {
+    if (other && other->ordinal != device.ordinal && device.driver->shares_memory(other->ordinal, device.ordinal)) {
+      lenders.push_back(other);
+    }
+  }
+  return lenders;
 }
 
 template <Driver D>

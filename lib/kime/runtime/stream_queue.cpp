@@ -217,7 +217,7 @@ void StreamQueue::kill(const Error& error) {
   moved_.notify_all();
 }
 
-void StreamQueue::close() {
+void StreamQueue::close(std::shared_ptr<void> keep) {
   std::unique_lock lock(mutex_);
   closed_ = true;
   work_.notify_all();
@@ -229,6 +229,9 @@ void StreamQueue::close() {
   moved_.wait(lock, [this] { return left_ || (dead_ && running_); });
   std::thread thread = std::move(thread_);
   const bool leave = !left_;
+  if (leave) {
+    kept_ = std::move(keep);
+  }
   lock.unlock();
   if (leave) {
     thread.detach();

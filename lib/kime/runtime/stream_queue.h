@@ -70,8 +70,9 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   /// Ends the stream with an error: what is queued is dropped, all who wait get the error, and so does every later call. A task that is
   /// running goes on, and its result is thrown away. A stream that is dead stays as it is.
   void kill(const Error& error);
-  /// Runs what is queued and ends the thread, which is joined; a dead stream's thread that is still in a task is left to itself.
-  void close();
+  /// Runs what is queued and ends the thread, which is joined; a dead stream's thread that is still in a task is left to itself, with
+  /// `keep`.
+  void close(std::shared_ptr<void> keep = {});
 
  private:
   struct Entry {
@@ -111,6 +112,7 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   bool running_ = false;  ///< In a task, from which it may not come back.
   bool closed_ = false;
   bool left_ = false;  ///< The thread has come out.
+  std::shared_ptr<void> kept_;
   std::optional<Error> dead_;
   std::vector<Failure> failures_;  ///< In the order of their tickets.
   std::thread thread_;
