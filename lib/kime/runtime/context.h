@@ -92,6 +92,7 @@ struct ContextState {
   std::array<std::optional<Buffer>, kNodes> buffers;
   std::vector<Buffer> own;  ///< Pools that it frees in the end.
   std::optional<Buffer> merge_buffer;
+  std::size_t merge_bytes = 0;         ///< What the routine that is linked for it takes of a node; 0 where there is none: all.
   std::optional<Buffer> merge_source;  ///< What a routine with a merge use reads.
   MergeUse merge_kind = MergeUse::none;
   std::vector<Stream> readers;  ///< Streams that have been told to read its buffers from elsewhere.

@@ -198,6 +198,14 @@ Result<Routine<D>> Multidev<D>::link(const Context& context, const Code<D>& code
   if (!linked_in) {
     return std::move(linked_in).error();
   }
+  if (const auto* merge = std::get_if<MergeSource>(&code.state->source); merge != nullptr && merge->merge.use == MergeUse::copy) {
+    ContextState& into = *linked_in->state;
+    into.merge_bytes = ScoreLayout(merge->bucket).bytes;
+    if (auto made = grow(into, into.merge_buffer, into.merge_bytes, MemoryMode::device); !made) {
+      static_cast<void>(finalize(*linked_in));
+      return std::move(made).error();
+    }
+  }
   return Routine<D>{*std::move(linked_in), code, std::move(state)};
 }
 

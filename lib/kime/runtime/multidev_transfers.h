@@ -247,7 +247,9 @@ Result<bool> Multidev<D>::device_to_device(Node node, MergeUse use, const Contex
       return false;
     }
   } else {
-    if (auto grown = grow(state, state.merge_buffer, from->bytes, MemoryMode::device); !grown) {
+    // With a routine there is a buffer already: growing waits for the stream, and that may wait for a device that hangs.
+    const std::size_t bytes = state.merge_bytes > 0 ? std::min(state.merge_bytes, from->bytes) : from->bytes;
+    if (auto grown = grow(state, state.merge_buffer, bytes, MemoryMode::device); !grown) {
       return std::move(grown).error();
     }
     const std::lock_guard lock(state.mutex);
