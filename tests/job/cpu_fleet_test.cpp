@@ -62,8 +62,8 @@ TEST_CASE("devices that share memory read weights in place, others copy them fro
       CHECK(each == want[0]);
     }
     auto& runtime = (*fleet)->runtime();
-    CHECK(runtime.calls().of(Call::init_from_host) == 1);
-    CHECK(runtime.calls().of(Call::init_from_device) == (share ? 0 : 2));
+    CHECK(runtime.calls().of("init_from_host") == 1);
+    CHECK(runtime.calls().of("init_from_device") == (share ? 0 : 2));
     const auto info = (*fleet)->debug_info();
     CHECK((info["devices"][0]["weights"] == info["devices"][2]["weights"]) == share);
     CHECK((*fleet)->close());

@@ -12,7 +12,7 @@ using Names = std::set<std::string>;
 Names reached(const CallCounts& calls) {
   Names names;
   for (std::size_t i = 0; i < std::size(kCallNames); ++i) {
-    if (calls.of(static_cast<Call>(i)) > 0) {
+    if (calls.at(i) > 0) {
       names.emplace(kCallNames[i]);
     }
   }

@@ -66,7 +66,7 @@ TEST_CASE("ordinals are those of the driver, and only those") {
   CHECK(why(rig.runtime.new_virtual_device(Device{rig.device(0).life, 7})) == "device: there is no fake:7; there are 2 devices");
   Rig one(fake(1, false));
   CHECK(why(one.runtime.get_device(1)) == "device: there is no fake:1; there is 1 device");
-  CHECK(rig.runtime.calls().of(Call::make_device) == 2);  // each once
+  CHECK(rig.runtime.calls().of("make_device") == 2);  // each once
 }
 
 TEST_CASE("streams are numbered on each device") {

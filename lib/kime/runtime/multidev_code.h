@@ -18,7 +18,7 @@ std::optional<T> least(const std::optional<T>& a, const std::optional<T>& b) {
 
 template <Driver D>
 Result<HardwareLimits> Multidev<D>::hardware_limits() {
-  calls_.count(Call::hardware_limits);
+  calls_.count("hardware_limits");
   auto opened = driver();
   if (!opened) {
     return std::move(opened).error();
@@ -69,7 +69,7 @@ Result<std::shared_ptr<const typename D::Code>> Multidev<D>::compiled(CodeState<
 
 template <Driver D>
 Result<Code<D>> Multidev<D>::compile(CodeSource<D> source, const std::string& name, const CompileOptions& options) {
-  calls_.count(Call::compile);
+  calls_.count("compile");
   auto limits = hardware_limits();
   if (!limits) {
     return std::move(limits).error();
@@ -95,7 +95,7 @@ Result<Code<D>> Multidev<D>::compile(CodeSource<D> source, const std::string& na
 template <Driver D>
 Result<CodeBatch<D>> Multidev<D>::compile_batch(std::vector<CodeSource<D>> sources, const std::vector<std::string>& names,
                                                 const CompileOptions& options) {
-  calls_.count(Call::compile_batch);
+  calls_.count("compile_batch");
   if (sources.size() != names.size()) {
     return Error(ErrorKind::device, std::to_string(sources.size()) + " sources but " + std::to_string(names.size()) + " names");
   }
@@ -115,7 +115,7 @@ Result<CodeBatch<D>> Multidev<D>::compile_batch(std::vector<CodeSource<D>> sourc
 
 template <Driver D>
 Result<std::vector<std::optional<MergeNode>>> Multidev<D>::expected_merge_nodes(const CodeBatch<D>& batch) {
-  calls_.count(Call::expected_merge_nodes);
+  calls_.count("expected_merge_nodes");
   std::vector<std::optional<MergeNode>> nodes(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (batch[i]) {
@@ -164,7 +164,7 @@ Status Multidev<D>::need_for(const Context& context, const CodeState<D>& code, c
 
 template <Driver D>
 Result<Routine<D>> Multidev<D>::link(const Context& context, const Code<D>& code) {
-  calls_.count(Call::link);
+  calls_.count("link");
   if (auto checked = check_life(code.life, "code"); !checked) {
     return std::move(checked).error();
   }
@@ -213,7 +213,7 @@ template <Driver D>
 Result<std::pair<Context, std::vector<std::optional<Routine<D>>>>> Multidev<D>::link_batch(const Context& context,
                                                                                            const CodeBatch<D>& batch,
                                                                                            std::span<const Node> from_prior_context) {
-  calls_.count(Call::link_batch);
+  calls_.count("link_batch");
   if (auto found = find(context); !found) {
     return std::move(found).error();
   }
@@ -269,7 +269,7 @@ Status Multidev<D>::launch_merge(const Routine<D>& routine, const MergeSource& s
 
 template <Driver D>
 Status Multidev<D>::launch(const Routine<D>& routine, const Launch& launch) {
-  calls_.count(Call::launch);
+  calls_.count("launch");
   if (const auto* merge = std::get_if<MergeSource>(&routine.code.state->source)) {
     return launch_merge(routine, *merge, launch.slot);
   }

@@ -7,7 +7,7 @@ namespace kime {
 
 template <Driver D>
 Status Multidev<D>::initialize(const RuntimeConfig<D>& config) {
-  calls_.count(Call::initialize);
+  calls_.count("initialize");
   if (config.streams.kind == StreamStrategy::Kind::number && (config.streams.count == 0 || config.streams.count > StreamStrategy::kMost)) {
     return Error(ErrorKind::device,
                  std::to_string(config.streams.count) + " streams: a device has 1 to " + std::to_string(StreamStrategy::kMost));
@@ -25,14 +25,14 @@ Status Multidev<D>::initialize(const RuntimeConfig<D>& config) {
 
 template <Driver D>
 bool Multidev<D>::is_initialized() const {
-  calls_.count(Call::is_initialized);
+  calls_.count("is_initialized");
   const std::lock_guard lock(mutex_);
   return config_.has_value();
 }
 
 template <Driver D>
 void Multidev<D>::unsafe_cleanup() {
-  calls_.count(Call::unsafe_cleanup);
+  calls_.count("unsafe_cleanup");
   std::vector<DevicePtr> devices;
   std::shared_ptr<D> driver;
   {
@@ -105,7 +105,7 @@ Result<D*> Multidev<D>::driver() {
 
 template <Driver D>
 Result<std::size_t> Multidev<D>::num_devices() {
-  calls_.count(Call::num_devices);
+  calls_.count("num_devices");
   auto opened = driver();
   if (!opened) {
     return std::move(opened).error();
@@ -115,7 +115,7 @@ Result<std::size_t> Multidev<D>::num_devices() {
 
 template <Driver D>
 auto Multidev<D>::make_device(std::size_t ordinal) -> DevicePtr {
-  calls_.count(Call::make_device);
+  calls_.count("make_device");
   auto state = std::make_shared<DeviceState<D>>();
   state->driver = driver_;
   state->ordinal = ordinal;
@@ -165,7 +165,7 @@ auto Multidev<D>::find(const Stream& stream) -> Result<StreamOf> {
 
 template <Driver D>
 Result<Device> Multidev<D>::get_device(std::size_t ordinal) {
-  calls_.count(Call::get_device);
+  calls_.count("get_device");
   auto device = device_at(ordinal);
   if (!device) {
     return std::move(device).error();
@@ -176,7 +176,7 @@ Result<Device> Multidev<D>::get_device(std::size_t ordinal) {
 
 template <Driver D>
 Result<std::string> Multidev<D>::get_name(const Device& device) {
-  calls_.count(Call::get_name);
+  calls_.count("get_name");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -186,7 +186,7 @@ Result<std::string> Multidev<D>::get_name(const Device& device) {
 
 template <Driver D>
 Result<std::string> Multidev<D>::get_name(const Stream& stream) {
-  calls_.count(Call::get_name);
+  calls_.count("get_name");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -196,7 +196,7 @@ Result<std::string> Multidev<D>::get_name(const Stream& stream) {
 
 template <Driver D>
 Result<std::size_t> Multidev<D>::to_ordinal(const Device& device) {
-  calls_.count(Call::to_ordinal);
+  calls_.count("to_ordinal");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -206,7 +206,7 @@ Result<std::size_t> Multidev<D>::to_ordinal(const Device& device) {
 
 template <Driver D>
 Result<Device> Multidev<D>::get_physical_device(const Stream& stream) {
-  calls_.count(Call::physical_device);
+  calls_.count("physical_device");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -216,7 +216,7 @@ Result<Device> Multidev<D>::get_physical_device(const Stream& stream) {
 
 template <Driver D>
 Result<std::size_t> Multidev<D>::to_subordinal(const Stream& stream) {
-  calls_.count(Call::to_subordinal);
+  calls_.count("to_subordinal");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -226,7 +226,7 @@ Result<std::size_t> Multidev<D>::to_subordinal(const Stream& stream) {
 
 template <Driver D>
 Result<std::size_t> Multidev<D>::suggested_num_virtual_devices(const Device& device) {
-  calls_.count(Call::suggested_num_virtual_devices);
+  calls_.count("suggested_num_virtual_devices");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -241,7 +241,7 @@ Result<std::size_t> Multidev<D>::suggested_num_virtual_devices(const Device& dev
 
 template <Driver D>
 Result<Stream> Multidev<D>::new_virtual_device(const Device& device) {
-  calls_.count(Call::new_virtual_device);
+  calls_.count("new_virtual_device");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();

@@ -12,7 +12,7 @@ inline constexpr std::size_t kPoolAlignment = 256;
 
 template <Driver D>
 Status Multidev<D>::alloc_pool(const Device& device, PoolId pool, std::size_t bytes, std::size_t alignment, MemoryMode mode) {
-  calls_.count(Call::alloc_pool);
+  calls_.count("alloc_pool");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -39,7 +39,7 @@ Status Multidev<D>::alloc_pool(const Device& device, PoolId pool, std::size_t by
 
 template <Driver D>
 Status Multidev<D>::free_pool(const Device& device, PoolId pool) {
-  calls_.count(Call::free_pool);
+  calls_.count("free_pool");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -80,7 +80,7 @@ auto Multidev<D>::place(const Context& context, Node node, std::size_t bytes) ->
 
 template <Driver D>
 Status Multidev<D>::memset_zero(const Stream& stream, PoolId pool, std::size_t offset, std::size_t bytes) {
-  calls_.count(Call::memset_zero);
+  calls_.count("memset_zero");
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
@@ -95,7 +95,7 @@ Status Multidev<D>::memset_zero(const Stream& stream, PoolId pool, std::size_t o
 template <Driver D>
 Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes, MemoryMode mode, const std::optional<Buffer>& old,
                                          const std::optional<Stream>& stream) {
-  calls_.count(Call::alloc_buffer);
+  calls_.count("alloc_buffer");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -131,7 +131,7 @@ Result<Buffer> Multidev<D>::alloc_buffer(const Device& device, std::size_t bytes
 
 template <Driver D>
 Result<std::optional<Buffer>> Multidev<D>::get_buffer(const Context& context, Node node) {
-  calls_.count(Call::get_buffer);
+  calls_.count("get_buffer");
   if (auto found = find(context); !found) {
     return std::move(found).error();
   }
@@ -140,7 +140,7 @@ Result<std::optional<Buffer>> Multidev<D>::get_buffer(const Context& context, No
 
 template <Driver D>
 Result<std::size_t> Multidev<D>::get_used_memory(const Device& device) {
-  calls_.count(Call::get_used_memory);
+  calls_.count("get_used_memory");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -180,7 +180,7 @@ auto Multidev<D>::stream_of(const Context& context) -> Result<StreamOf> {
 
 template <Driver D>
 Result<Context> Multidev<D>::make_context(const Device& device, const std::optional<Stream>& stream, const LoweringOptions& options) {
-  calls_.count(Call::make_context);
+  calls_.count("make_context");
   if (auto found = find(device); !found) {
     return std::move(found).error();
   }
@@ -203,7 +203,7 @@ Result<Context> Multidev<D>::make_context(const Device& device, const std::optio
 
 template <Driver D>
 Result<Context> Multidev<D>::make_child(const Context& parent, const Child& child) {
-  calls_.count(Call::make_child);
+  calls_.count("make_child");
   if (auto found = find(parent); !found) {
     return std::move(found).error();
   }
@@ -239,7 +239,7 @@ Result<Context> Multidev<D>::make_child(const Context& parent, const Child& chil
 
 template <Driver D>
 Result<std::optional<Context>> Multidev<D>::parent(const Context& context) {
-  calls_.count(Call::parent);
+  calls_.count("parent");
   if (auto found = find(context); !found) {
     return std::move(found).error();
   }
@@ -251,7 +251,7 @@ Result<std::optional<Context>> Multidev<D>::parent(const Context& context) {
 
 template <Driver D>
 Status Multidev<D>::finalize(const Context& context) {
-  calls_.count(Call::finalize);
+  calls_.count("finalize");
   auto found = find(context);
   if (!found) {
     return std::move(found).error();

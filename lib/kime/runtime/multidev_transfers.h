@@ -40,7 +40,7 @@ Status Multidev<D>::copy_on(const StreamOf& on, const Buffer& from, const Buffer
 
 template <Driver D>
 Status Multidev<D>::to_buffer(const Context& from, Node node, const Buffer& to) {
-  calls_.count(Call::to_buffer);
+  calls_.count("to_buffer");
   auto on = stream_of(from);
   if (!on) {
     return std::move(on).error();
@@ -54,7 +54,7 @@ Status Multidev<D>::to_buffer(const Context& from, Node node, const Buffer& to) 
 
 template <Driver D>
 Status Multidev<D>::host_to_buffer(const Stream& stream, const void* from, const Buffer& to, std::size_t bytes) {
-  calls_.count(Call::host_to_buffer);
+  calls_.count("host_to_buffer");
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
@@ -72,7 +72,7 @@ Status Multidev<D>::host_to_buffer(const Stream& stream, const void* from, const
 
 template <Driver D>
 Status Multidev<D>::buffer_to_host(const Stream& stream, const Buffer& from, void* to, std::size_t bytes) {
-  calls_.count(Call::buffer_to_host);
+  calls_.count("buffer_to_host");
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
@@ -125,7 +125,7 @@ Result<bool> Multidev<D>::copy_pieces(const Context& context, Node node, std::sp
 
 template <Driver D>
 Result<bool> Multidev<D>::from_host(const Context& context, Node node, std::span<const HostRead> pieces) {
-  calls_.count(Call::from_host);
+  calls_.count("from_host");
   return copy_pieces(context, node, pieces, "copy in", [](D& driver, auto& native, const auto& where, const HostRead& piece) {
     return driver.copy_in(native, where, piece.host, piece.bytes);
   });
@@ -133,7 +133,7 @@ Result<bool> Multidev<D>::from_host(const Context& context, Node node, std::span
 
 template <Driver D>
 Result<bool> Multidev<D>::to_host(const Context& context, Node node, std::span<const HostWrite> pieces) {
-  calls_.count(Call::to_host);
+  calls_.count("to_host");
   return copy_pieces(context, node, pieces, "copy out", [](D& driver, auto& native, const auto& where, const HostWrite& piece) {
     return driver.copy_out(native, piece.host, where, piece.bytes);
   });
@@ -141,7 +141,7 @@ Result<bool> Multidev<D>::to_host(const Context& context, Node node, std::span<c
 
 template <Driver D>
 Status Multidev<D>::init_from_host(const Context& context, const Stream& stream, const Model<D>& model, const TensorSource& tensors) {
-  calls_.count(Call::init_from_host);
+  calls_.count("init_from_host");
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
@@ -164,7 +164,7 @@ Status Multidev<D>::init_from_host(const Context& context, const Stream& stream,
 
 template <Driver D>
 Status Multidev<D>::init_from_device(const Context& dst, Node node, const Context& src, const Stream& stream) {
-  calls_.count(Call::init_from_device);
+  calls_.count("init_from_device");
   auto on = find(stream);
   if (!on) {
     return std::move(on).error();
@@ -194,7 +194,7 @@ Status Multidev<D>::init_from_device(const Context& dst, Node node, const Contex
 
 template <Driver D>
 Result<bool> Multidev<D>::device_to_device(Node node, MergeUse use, const Context& dst, const Context& src) {
-  calls_.count(Call::device_to_device);
+  calls_.count("device_to_device");
   auto on = stream_of(dst);
   if (!on) {
     return std::move(on).error();

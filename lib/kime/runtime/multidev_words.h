@@ -7,7 +7,7 @@ namespace kime {
 
 template <Driver D>
 Result<nlohmann::json> Multidev<D>::static_properties() {
-  calls_.count(Call::static_properties);
+  calls_.count("static_properties");
   auto opened = driver();
   if (!opened) {
     return std::move(opened).error();
@@ -33,17 +33,17 @@ Result<nlohmann::json> Multidev<D>::static_properties() {
 
 template <Driver D>
 nlohmann::json Multidev<D>::get_global_debug_info() {
-  calls_.count(Call::get_global_debug_info);
+  calls_.count("get_global_debug_info");
   nlohmann::json calls = nlohmann::json::object();
   for (std::size_t i = 0; i < std::size(kCallNames); ++i) {
-    calls[std::string(kCallNames[i])] = calls_.of(static_cast<Call>(i));
+    calls[std::string(kCallNames[i])] = calls_.at(i);
   }
   return {{"runtime", name()}, {"initialized", is_initialized()}, {"calls", std::move(calls)}};
 }
 
 template <Driver D>
 Result<nlohmann::json> Multidev<D>::get_debug_info(const Device& device) {
-  calls_.count(Call::get_debug_info);
+  calls_.count("get_debug_info");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();

@@ -26,7 +26,7 @@ Status Multidev<D>::run_on(const StreamOf& on, const char* label, TaskGroup grou
 
 template <Driver D>
 Status Multidev<D>::schedule_task(const Stream& stream, Task task, const char* label) {
-  calls_.count(Call::schedule_task);
+  calls_.count("schedule_task");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -45,7 +45,7 @@ Status Multidev<D>::schedule_task(const Device& device, Task task, const char* l
 
 template <Driver D>
 Status Multidev<D>::await(const Stream& stream) {
-  calls_.count(Call::await);
+  calls_.count("await");
   auto event = all_work(stream);
   if (!event) {
     return std::move(event).error();
@@ -55,7 +55,7 @@ Status Multidev<D>::await(const Stream& stream) {
 
 template <Driver D>
 Status Multidev<D>::await(const Device& device) {
-  calls_.count(Call::await);
+  calls_.count("await");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -72,7 +72,7 @@ Status Multidev<D>::await(const Device& device) {
 
 template <Driver D>
 Result<bool> Multidev<D>::is_idle(const Stream& stream) {
-  calls_.count(Call::is_idle);
+  calls_.count("is_idle");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -82,7 +82,7 @@ Result<bool> Multidev<D>::is_idle(const Stream& stream) {
 
 template <Driver D>
 Result<bool> Multidev<D>::is_idle(const Device& device) {
-  calls_.count(Call::is_idle);
+  calls_.count("is_idle");
   auto found = find(device);
   if (!found) {
     return std::move(found).error();
@@ -217,7 +217,7 @@ auto Multidev<D>::streams_of(DeviceState<D>& device) -> std::vector<StreamPtr> {
 
 template <Driver D>
 Result<Event> Multidev<D>::all_work(const Stream& stream) {
-  calls_.count(Call::all_work);
+  calls_.count("all_work");
   auto found = find(stream);
   if (!found) {
     return std::move(found).error();
@@ -251,7 +251,7 @@ Result<Event> Multidev<D>::all_work(const Device& device) {
 
 template <Driver D>
 Result<Event> Multidev<D>::all_work(const Context& context) {
-  calls_.count(Call::all_work);
+  calls_.count("all_work");
   auto on = stream_of(context);
   if (!on) {
     return std::move(on).error();
@@ -278,7 +278,7 @@ Status Multidev<D>::sync(const Event& event) {
 
 template <Driver D>
 Result<bool> Multidev<D>::sync_until(const Event& event, Deadline deadline) {
-  calls_.count(Call::sync);
+  calls_.count("sync");
   auto found = find(event);
   if (!found) {
     return std::move(found).error();
@@ -299,7 +299,7 @@ Result<bool> Multidev<D>::sync_until(const Event& event, Deadline deadline) {
 
 template <Driver D>
 Result<bool> Multidev<D>::is_done(const Event& event) {
-  calls_.count(Call::is_done);
+  calls_.count("is_done");
   auto found = find(event);
   if (!found) {
     return std::move(found).error();
@@ -324,7 +324,7 @@ Result<bool> Multidev<D>::is_done(const Event& event) {
 
 template <Driver D>
 Status Multidev<D>::will_wait_for(const Context& context, const Event& event) {
-  calls_.count(Call::will_wait_for);
+  calls_.count("will_wait_for");
   auto on = stream_of(context);
   if (!on) {
     return std::move(on).error();
