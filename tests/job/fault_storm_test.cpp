@@ -1,7 +1,6 @@
 // Thousands of faults, drawn at random, under load: KIME_STORM_SECONDS says for how long (else some jobs), KIME_STORM_SEED repeats a storm.
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -23,6 +22,14 @@ namespace {
 using namespace kime;        // NOLINT(google-build-using-namespace): tests of it
 using namespace kime::test;  // NOLINT(google-build-using-namespace)
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 constexpr std::uint32_t kHarm = 900;  ///< Ids from here on do harm.
 
 std::optional<std::uint64_t> number_from(const char* variable) {
@@ -30,11 +37,20 @@ std::optional<std::uint64_t> number_from(const char* variable) {
   return text == nullptr ? std::nullopt : std::optional<std::uint64_t>(std::strtoull(text, nullptr, 10));
 }
 
+/// A line of /proc/self/status in MiB: what is resident now (VmRSS), what was at most (VmHWM).
+double mib_of(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) {
+      return std::strtod(line.c_str() + name.size() + 1, nullptr) / 1024;
+    }
+  }
+  return 0;
+}
+
 double resident_mib() {
   malloc_trim(0);
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+  return mib_of("VmRSS");
 }
 
 class Storm {
@@ -205,18 +221,25 @@ TEST_CASE("a storm of faults loses no record and leaves no memory", "[threads][s
   const auto end = begin + std::chrono::seconds(seconds.value_or(0));
   Storm storm(seed);
   double resident = 0;
+  double peak = 0;
   for (std::uint64_t fleets = 0; fleets < 100 || std::chrono::steady_clock::now() < end; ++fleets) {
     if (fleets == 50) {  // the process has grown to its size
       resident = resident_mib();
+      peak = mib_of("VmHWM");
     }
     storm.fleet();
   }
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("storm: {}; {:.1f} s; resident {:.1f} MiB after 50 fleets, {:.1f} MiB in the end\n", storm.summary(), took, resident,
-             resident_mib());
+  const double left = resident_mib();
+  fmt::print("storm: {}; {:.1f} s\n", storm.summary(), took);
+  fmt::print("storm: resident {:.1f} MiB after 50 fleets, at most {:.1f} MiB; {:.1f} MiB in the end, at most {:.1f} MiB\n", resident, peak,
+             left, mib_of("VmHWM"));
   std::fflush(stdout);
   CHECK(storm.jobs() >= 100);
   CHECK(storm.faults() > storm.jobs());
+  if (!kSanitized) {  // sanitizers keep what is freed
+    CHECK(left < resident + 8);
+  }
 }
 
 }  // namespace

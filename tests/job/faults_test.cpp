@@ -118,24 +118,23 @@ TEST_CASE("a device that is lost in the middle costs no record", "[threads]") {
   CHECK(done.summary.devices[1].retired == "device: fake:1 is lost");
 }
 
-TEST_CASE("a device that is lost with the last batch costs no record", "[threads]") {
+TEST_CASE("a device that fails with the last batch costs no record", "[threads]") {
   const bool async = GENERATE(false, true);
-  CAPTURE(async);
+  const auto fault = GENERATE(FakeFault::soft, FakeFault::lost, FakeFault::hang);
+  CAPTURE(async, fault);
   auto records = some_records(400);
   records.back().ids.assign(100, 3);
   records.back().ids[50] = kKiller;  // a batch of its own
   records.back().markers.clear();
-  FakeFleet fleet(fleet_of(2, async));
-  // Whichever device takes it first is lost; then the killer is one no more.
-  fleet.faults().on_token(kKiller, FakeFault::hang);
-  std::thread release([&] {
-    CHECK(fleet.faults().wait_hanging(1));
-    fleet.faults().release(true);
-  });
+  auto options = fleet_of(2, async);
+  options.timeout = kTimeout;
+  FakeFleet fleet(std::move(options));
+  fleet.faults().on_token(kKiller, fault, 1);  // whichever device takes it first
   const auto done = fleet.score(records);
-  release.join();
+  CHECK(fleet.faults().injected(fault) == 1);
   CHECK(done.summary.end == ScoreEnd::complete);
   CHECK(check_job(done, records, fleet.seeds()).empty());
+  CHECK(done.notices.size() == (fault == FakeFault::soft ? 0 : 1));
 }
 
 TEST_CASE("two of three devices lost, one after the other", "[threads]") {

@@ -57,7 +57,7 @@ TEST_CASE("a job with one checkpoint reaches all but what ensembles and `kime de
 }
 
 TEST_CASE("an ensemble reaches the merge buffers, and waits for other streams") {
-  const Names names = reached_by_a_job({17, 18});
+  const Names names = reached_by_a_job({17, 18, 19});  // two of them on one device
   CHECK(names.contains("device_to_device"));
   CHECK(names.contains("expected_merge_nodes"));
   CHECK(names.contains("is_done"));

@@ -69,10 +69,10 @@ class FakeFaults {
     const std::lock_guard lock(mutex_);
     chances_ = chances;
   }
-  /// Every batch with this token id in it meets `fault` (soft, lost or hang), on any device.
-  void on_token(std::uint32_t id, FakeFault fault) {
+  /// Every batch with this token id in it meets `fault` (soft, lost or hang), on any device; the first `times`.
+  void on_token(std::uint32_t id, FakeFault fault, std::uint64_t times = ~std::uint64_t{0}) {
     const std::lock_guard lock(mutex_);
-    tokens_.emplace_back(id, fault);
+    tokens_.push_back({id, fault, times});
   }
 
   /// Lets go all that hang now; `for_good`: and all that would hang later.
@@ -143,6 +143,12 @@ class FakeFaults {
   }
 
  private:
+  struct Token {
+    std::uint32_t id = 0;
+    FakeFault fault = FakeFault::none;
+    std::uint64_t times = 0;
+  };
+
   bool count(FakeFault fault) {
     ++injected_[static_cast<std::size_t>(fault)];
     return true;
@@ -151,9 +157,10 @@ class FakeFaults {
     return static_cast<double>(mix(mix(mix(chances_.seed, salt), device), number) >> 11) * 0x1p-53;
   }
   [[nodiscard]] FakeFault fault_of(std::size_t device, std::uint64_t number, std::span<const std::uint32_t> ids) {
-    for (const auto& [id, fault] : tokens_) {
-      if (std::ranges::find(ids, id) != ids.end()) {
-        return fault;
+    for (Token& token : tokens_) {
+      if (token.times > 0 && std::ranges::find(ids, token.id) != ids.end()) {
+        --token.times;
+        return token.fault;
       }
     }
     const Plan& plan = plans_[device];
@@ -180,7 +187,7 @@ class FakeFaults {
   std::condition_variable moved_;
   std::map<std::size_t, Plan> plans_;
   Chances chances_;
-  std::vector<std::pair<std::uint32_t, FakeFault>> tokens_;
+  std::vector<Token> tokens_;
   std::array<std::uint64_t, kFakeFaultNames.size()> injected_{};
   std::size_t hanging_ = 0;
   std::uint64_t releases_ = 0;

@@ -285,14 +285,12 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     return LanePart<D>{device, *std::move(executor)};
   }
 
-  bool lost(std::size_t device) override {
+  bool lost(std::size_t device, const Error& failure) override {
     auto why = runtime_.lost(runtime_devices_[device]);
     if (why && !*why) {
       return false;
     }
-    if (why) {
-      static_cast<void>(runtime_.retire(runtime_devices_[device], **why));  // also where it died by itself
-    }
+    static_cast<void>(runtime_.retire(runtime_devices_[device], failure));  // also where it died by itself
     if (auto idle = runtime_.is_idle(runtime_devices_[device]); !idle || !*idle) {
       hangs_ = true;
     }

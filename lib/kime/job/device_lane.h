@@ -27,8 +27,8 @@ class LaneSupport {
   virtual ~LaneSupport() = default;
   /// A new part for checkpoint `model` on a device.
   virtual Result<LanePart<D>> make_part(std::size_t device, std::size_t stream, std::size_t model) = 0;
-  /// Whether the device is gone.
-  [[nodiscard]] virtual bool lost(std::size_t device) = 0;
+  /// Whether the device is gone, now that something has failed there; it is then given up.
+  [[nodiscard]] virtual bool lost(std::size_t device, const Error& failure) = 0;
   /// Keeps something for as long as a call on a lost device may hang.
   virtual void set_aside(std::size_t device, std::shared_ptr<void> what) = 0;
   /// Code that collects a checkpoint's scores for a bucket: by copy, by streaming.
@@ -113,7 +113,7 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
   };
 
   LaneFailure failure(const LanePart<D>& part, Error error) {
-    const bool lost = support_.lost(part.device);
+    const bool lost = support_.lost(part.device, error);
     if (lost) {
       support_.set_aside(part.device, this->shared_from_this());
       support_.set_aside(part.device, std::exchange(this->host, std::make_shared<LaneHost>()));
@@ -137,7 +137,8 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     return false;
   }
 
-  // All checkpoints compute, each on its stream; the last one's stream waits for the others and collects their scores.
+  // All checkpoints compute, each on its stream; the last one's stream then collects their scores. Other devices are waited for here and
+  // not by that stream: should one of them hang, nothing else waits behind it and seems to hang too.
   std::optional<LaneFailure> score_all(const Batch& batch, std::span<Outputs> outputs, Bucket& used) {
     std::vector<typename Backend::Plan*> plans;
     for (auto& part : parts_) {
@@ -151,28 +152,33 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     if (!merge) {
       return failure(parts_.back(), std::move(merge).error());
     }
-    auto collected = collect(batch, plans, **merge, outputs);
-    // Every part is waited for, also after a failure: the batch and the outputs must be the host's again.
     std::optional<LaneFailure> failed;
-    for (std::size_t model = 0; model < parts_.size(); ++model) {
-      if (auto done = parts_[model].executor.backend().wait(plans[model]->routine.context); !done && !failed) {
-        failed = failure(parts_[model], std::move(done).error());
+    const auto keep_first = [&](const LanePart<D>& part, Status status) {
+      if (!status && !failed) {
+        failed = failure(part, std::move(status).error());
       }
+    };
+    const auto wait_for = [&](bool with_the_last) {
+      for (std::size_t model = 0; model < parts_.size(); ++model) {
+        if ((parts_[model].device == parts_.back().device) == with_the_last) {
+          keep_first(parts_[model], parts_[model].executor.backend().wait(plans[model]->routine.context));
+        }
+      }
+    };
+    for (std::size_t model = 0; model < parts_.size() && !failed; ++model) {
+      keep_first(parts_[model], parts_[model].executor.backend().compute(*plans[model], batch));
     }
-    if (!collected && !failed) {
-      failed = failure(parts_.back(), std::move(collected).error());
+    wait_for(false);
+    if (!failed) {
+      keep_first(parts_.back(), collect(batch, plans, **merge, outputs));
     }
+    wait_for(true);  // also after a failure: the batch and the outputs must be the host's again
     return failed;
   }
 
   Status collect(const Batch& batch, std::span<typename Backend::Plan*> plans, Merge& merge, std::span<Outputs> outputs) {
     const Backend& lead = parts_.back().executor.backend();
     Multidev<D>& runtime = lead.runtime();
-    for (std::size_t model = 0; model < parts_.size(); ++model) {
-      if (auto scheduled = parts_[model].executor.backend().compute(*plans[model], batch); !scheduled) {
-        return scheduled;
-      }
-    }
     for (std::size_t model = 0; model < parts_.size(); ++model) {
       if (auto merged = bring(runtime, plans[model]->routine.context, merge, model); !merged) {
         return merged;
@@ -200,7 +206,7 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     const MergeUse use = parts_[model].device == parts_.back().device ? MergeUse::streaming : MergeUse::copy;
     const auto wanted = std::ranges::find_if(merge.expected, [&](const auto& node) { return node && node->use == use; });
     const Routine<D>& routine = *merge.routines[static_cast<std::size_t>(wanted - merge.expected.begin())];
-    if (from.state->group != routine.context.state->group) {
+    if (use == MergeUse::streaming && from.state->group != routine.context.state->group) {
       auto ready = runtime.all_work(from);
       if (!ready) {
         return std::move(ready).error();
