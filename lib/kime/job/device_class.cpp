@@ -23,6 +23,7 @@ std::vector<std::size_t> keep_to_one_class(std::vector<ClassedDevice> devices, b
            " classes work, so that bits may differ from run to run; --reproducible keeps to one class");
   }
   std::vector<std::size_t> ordinals;
+  ordinals.reserve(devices.size());
   for (const auto& device : devices) {
     ordinals.push_back(device.ordinal);
   }

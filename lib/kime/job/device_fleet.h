@@ -1,6 +1,8 @@
 // A fleet of one kind of device.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -106,8 +108,8 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
   [[nodiscard]] Multidev<D>& runtime() { return runtime_; }
 
  private:
-  DeviceFleet(std::span<const ModelToLoad> models, const StageBuckets& stage, FleetOptions options)
-      : models_(models.begin(), models.end()), stage_(stage), options_(std::move(options)) {}
+  DeviceFleet(std::span<const ModelToLoad> models, StageBuckets stage, FleetOptions options)
+      : models_(models.begin(), models.end()), stage_(std::move(stage)), options_(std::move(options)) {}
 
   nlohmann::json debug_info_of(std::size_t device) {
     const Device& handle = runtime_devices_[device];
@@ -174,10 +176,9 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     std::vector<ClassedDevice> classed;
     for (const std::size_t ordinal : ordinals) {
       if (ordinal >= *count) {
-        const std::string name(Multidev<D>::name());
-        return Error(ErrorKind::input,
-                     "--devices " + name + ":" + std::to_string(ordinal) + ": there " +
-                         (*count == 1 ? "is only " + name + ":0" : "are " + name + ":0 to " + name + ":" + std::to_string(*count - 1)));
+        const auto name = Multidev<D>::name();
+        const std::string there = *count == 1 ? fmt::format("is only {}:0", name) : fmt::format("are {0}:0 to {0}:{1}", name, *count - 1);
+        return Error(ErrorKind::input, fmt::format("--devices {}:{}: there {}", name, ordinal, there));
       }
       auto device = runtime_.get_device(ordinal);
       auto known = device ? runtime_.properties(*device) : std::move(device).error();

@@ -33,7 +33,10 @@ Result<nlohmann::json> describe(Multidev<D>& runtime, const RuntimeConfig<D>& co
   nlohmann::json document;
   for (std::size_t ordinal = 0; ordinal < devices->size(); ++ordinal) {
     auto device = runtime.get_device(ordinal);
-    auto streams = device ? runtime.suggested_num_virtual_devices(*device) : std::move(device).error();
+    if (!device) {
+      return std::move(device).error();
+    }
+    auto streams = runtime.suggested_num_virtual_devices(*device);
     if (!streams) {
       return std::move(streams).error();
     }

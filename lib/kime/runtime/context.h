@@ -117,7 +117,7 @@ struct Event {
   Ticket ticket = 0;  ///< Of the task that marks it.
   Ticket mark = 0;    ///< What the driver was told to mark.
   TaskGroup group = kNoGroup;
-  Ticket since = 0;  ///< What fails late fails the mark behind it, which may be another group's: all after this one are looked at.
+  Ticket since = 0;  ///< Its group has waited for what lies before this mark.
 };
 
 }  // namespace kime

@@ -104,13 +104,15 @@ struct StreamState {
   std::mutex marking;  ///< Marks are recorded in the order of their numbers. Of all below.
   Ticket marks = 0;    ///< Marks so far.
   Ticket marked = 0;   ///< The ticket of the last.
-  /// What a group has scheduled and not waited for lies behind mark `since`, the last of it behind mark `last`.
-  struct Open {
-    bool open = false;
-    Ticket since = 0;
-    Ticket last = 0;
+  /// What fails late fails the mark behind it. A mark stands between the tasks of different groups, so that all before a mark, back to the
+  /// last one, are of one group: this one.
+  TaskGroup last_group = kNoGroup;
+  bool unmarked = false;  ///< Something has been scheduled since the last mark.
+  struct GroupMarks {
+    Ticket waited = 0;          ///< The group has waited for this one.
+    std::vector<Ticket> marks;  ///< Those behind tasks of the group, of which the ones waited for are forgotten in time.
   };
-  std::map<TaskGroup, Open> groups;
+  std::map<TaskGroup, GroupMarks> groups;
   std::atomic<PoolId> next_pool{0};
 };
 

@@ -36,7 +36,7 @@ struct HardwareLimits {
 };
 
 /// What is known of a device without using it.
-struct DeviceProperties {
+struct DeviceProperties {  // NOLINT(bugprone-exception-escape): the check takes moving JSON for something that throws
   std::string kind;        ///< "cpu", "cuda"
   std::string bits_class;  ///< Devices of one class give the same bits (design, section 7).
   std::string name;        ///< What the maker calls it.

@@ -244,7 +244,12 @@ class Multidev {
   struct MarkedPoint {
     Ticket ticket = 0;
     Ticket mark = 0;
+    bool owned = false;  ///< It is behind tasks of a group, which will look at it.
   };
+  /// How many marks a group keeps before it forgets those that it has waited for.
+  static constexpr std::size_t kMarksKept = 64;
+  Status begin_group(const StreamOf& on, TaskGroup group);
+  Result<MarkedPoint> mark_now(const StreamOf& on);
   Result<MarkedPoint> mark_at_end(const StreamOf& on);
   static void waited(const StreamOf& on, const Event& event);
   static Status late_failure(const StreamOf& on, const Event& event);

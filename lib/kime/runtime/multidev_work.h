@@ -8,12 +8,9 @@ namespace kime {
 template <Driver D>
 template <class Fn>
 Status Multidev<D>::run_on(const StreamOf& on, const char* label, TaskGroup group, Fn fn) {
-  if (group != kNoGroup) {
-    const std::lock_guard lock(on.stream->marking);
-    auto& marks = on.stream->groups[group];
-    marks.since = marks.open ? marks.since : on.stream->marks;
-    marks.last = on.stream->marks;
-    marks.open = true;
+  const std::lock_guard lock(on.stream->marking);
+  if (auto alone = begin_group(on, group); !alone) {
+    return alone;
   }
   auto ticket = on.stream->queue->schedule(
       [driver = on.device->driver.get(), native = on.stream->native.get(), fn = std::move(fn)] { return fn(*driver, *native); }, label,
@@ -21,6 +18,20 @@ Status Multidev<D>::run_on(const StreamOf& on, const char* label, TaskGroup grou
   if (!ticket) {
     return std::move(ticket).error();
   }
+  return {};
+}
+
+// What is scheduled next is of this group: a mark goes before it where that is not so of what was scheduled last.
+template <Driver D>
+Status Multidev<D>::begin_group(const StreamOf& on, TaskGroup group) {
+  StreamState<D>& state = *on.stream;
+  if (state.unmarked && state.last_group != group) {
+    if (auto marked = mark_now(on); !marked) {
+      return std::move(marked).error();
+    }
+  }
+  state.last_group = group;
+  state.unmarked = true;
   return {};
 }
 
@@ -112,9 +123,15 @@ bool Multidev<D>::idle(const StreamOf& on) {
 
 template <Driver D>
 auto Multidev<D>::mark_at_end(const StreamOf& on) -> Result<MarkedPoint> {
+  const std::lock_guard lock(on.stream->marking);
+  return mark_now(on);
+}
+
+// With the lock of the stream's marks.
+template <Driver D>
+auto Multidev<D>::mark_now(const StreamOf& on) -> Result<MarkedPoint> {
   StreamState<D>& state = *on.stream;
   D* driver = on.device->driver.get();
-  const std::lock_guard lock(state.marking);
   const Ticket number = ++state.marks;
   auto ticket =
       state.queue->schedule([driver, native = state.native.get(), number] { return driver->record(*native, number); }, "mark", kNoGroup);
@@ -122,38 +139,54 @@ auto Multidev<D>::mark_at_end(const StreamOf& on) -> Result<MarkedPoint> {
     return std::move(ticket).error();
   }
   state.marked = *ticket;
-  return MarkedPoint{*ticket, number};
+  const bool owned = std::exchange(state.unmarked, false) && state.last_group != kNoGroup;
+  if (owned) {
+    auto& of_group = state.groups[state.last_group];
+    if (of_group.marks.size() >= kMarksKept) {
+      std::erase_if(of_group.marks, [&](Ticket mark) { return mark <= of_group.waited; });
+    }
+    of_group.marks.push_back(number);
+  }
+  return MarkedPoint{*ticket, number, owned};
 }
 
 template <Driver D>
 Result<Event> Multidev<D>::mark(const StreamOf& on, const Stream& stream, TaskGroup group) {
-  auto marked = mark_at_end(on);
+  const std::lock_guard lock(on.stream->marking);
+  // Of a group: a mark of its own, that no other group's failure can hit.
+  if (auto alone = group != kNoGroup ? begin_group(on, group) : Status(); !alone) {
+    return std::move(alone).error();
+  }
+  auto marked = mark_now(on);
   if (!marked) {
     return std::move(marked).error();
   }
-  Event event{stream.life, on.stream->queue, stream.ordinal, stream.subordinal, marked->ticket, marked->mark, group, marked->mark};
-  const std::lock_guard lock(on.stream->marking);
-  if (const auto found = on.stream->groups.find(group); found != on.stream->groups.end() && found->second.open) {
-    event.since = found->second.since;
-  }
-  return event;
+  const Ticket since = group != kNoGroup ? on.stream->groups[group].waited : marked->mark;
+  return Event{stream.life, on.stream->queue, stream.ordinal, stream.subordinal, marked->ticket, marked->mark, group, since};
 }
 
 // What its group has scheduled up to an event has been waited for.
 template <Driver D>
 void Multidev<D>::waited(const StreamOf& on, const Event& event) {
   const std::lock_guard lock(on.stream->marking);
-  if (const auto found = on.stream->groups.find(event.group); found != on.stream->groups.end()) {
-    auto& marks = found->second;
-    marks.open = marks.open && marks.last >= event.mark;
-    marks.since = std::max(marks.since, event.mark);
+  if (event.group != kNoGroup) {
+    Ticket& waited = on.stream->groups[event.group].waited;
+    waited = std::max(waited, event.mark);
   }
 }
 
-// The marks before an event's own that stand behind work of its group.
+// Of the marks before an event's own that stand behind tasks of its group.
 template <Driver D>
 Status Multidev<D>::late_failure(const StreamOf& on, const Event& event) {
-  for (Ticket mark = event.since + 1; mark < event.mark; ++mark) {
+  const std::lock_guard lock(on.stream->marking);
+  const auto found = on.stream->groups.find(event.group);
+  if (found == on.stream->groups.end()) {
+    return {};
+  }
+  for (const Ticket mark : found->second.marks) {
+    if (mark <= event.since || mark >= event.mark) {
+      continue;
+    }
     if (auto reached = on.device->driver->reached(*on.stream->native, mark); !reached) {
       return std::move(reached).error();
     }
@@ -186,7 +219,7 @@ void Multidev<D>::settle(const StreamOf& on) {
   MarkedPoint end;
   {
     const std::lock_guard lock(state.marking);
-    end = {state.marked, state.marks};
+    end = {state.marked, state.marks, true};
   }
   const bool known = end.ticket == state.queue->last();
   if (!known) {
@@ -204,7 +237,7 @@ void Multidev<D>::settle(const StreamOf& on) {
     return;
   }
   done = finish(*on.device->driver, state, end.mark, {});
-  if (!done && !known) {
+  if (!done && !known && !end.owned) {
     state.queue->kill(done.error());  // of work that has no event yet: whose it was cannot be told any more
   }
 }

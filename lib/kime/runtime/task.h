@@ -20,7 +20,8 @@ class Task {
   requires(!std::is_same_v<std::decay_t<Fn>, Task> && std::is_invocable_r_v<Status, std::decay_t<Fn>&>)
       Task(Fn&& fn) {  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload): a lambda is a task
     using Call = std::decay_t<Fn>;
-    static_assert(sizeof(Call) <= kRoom && alignof(Call) <= alignof(std::max_align_t), "capture less, or a pointer to it");
+    static_assert(sizeof(Call) <= kRoom, "capture less, or a pointer to it");  // NOLINT(misc-redundant-expression)
+    static_assert(alignof(Call) <= alignof(std::max_align_t));
     static_assert(std::is_nothrow_move_constructible_v<Call>);
     ::new (static_cast<void*>(room_)) Call(std::forward<Fn>(fn));
     call_ = [](void* room) -> Status { return (*static_cast<Call*>(room))(); };

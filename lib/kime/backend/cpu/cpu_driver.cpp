@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "kime/backend/cpu/cpu_facts.h"
 #include "kime/backend/cpu/peak.h"
@@ -32,17 +33,17 @@ Batch batch_at(const std::byte* inputs, const Bucket& bucket, const Extent& coun
 
 }  // namespace
 
-CpuDriver::CpuDriver(const Config& config, const cpu::CpuTopology& topology, std::vector<cpu::CpuDevicePlan> plans)
-    : config_(config), topology_(topology), plans_(std::move(plans)), backends_(plans_.size()) {
+CpuDriver::CpuDriver(const Config& config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans)
+    : config_(config), topology_(std::move(topology)), plans_(std::move(plans)), backends_(plans_.size()) {
 }
 
 Result<std::unique_ptr<CpuDriver>> CpuDriver::open(const Config& config) {
-  const auto topology = cpu::read_topology();
+  auto topology = cpu::read_topology();
   auto plans = cpu::plan_cpu_devices(topology, config.threads == 0 ? topology.usable : config.threads, config.virtual_cpus);
   if (!plans) {
     return std::move(plans).error();
   }
-  return std::unique_ptr<CpuDriver>(new CpuDriver(config, topology, *std::move(plans)));
+  return std::unique_ptr<CpuDriver>(new CpuDriver(config, std::move(topology), *std::move(plans)));
 }
 
 DeviceProperties CpuDriver::properties(std::size_t ordinal) const {
