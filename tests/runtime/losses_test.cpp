@@ -116,7 +116,7 @@ TEST_CASE("memory of a lost device is set aside: its streams may still be in som
   rig.faults().release(true);  // it goes on with what it has
 }
 
-TEST_CASE("a failure of work without an event is not lost when memory goes: the stream dies of it") {
+TEST_CASE("a failure of work without an event is not lost when memory goes: the next event of its context has it") {
   Rig rig(fake(1, true));
   const FakeCheckpoint checkpoint(5);
   const Lane a(rig, checkpoint, 0);
@@ -126,7 +126,35 @@ TEST_CASE("a failure of work without an event is not lost when memory goes: the 
   Work bad(500);
   ok(bad.schedule(rig.runtime, a.routine));
   ok(rig.runtime.finalize(other));
-  CHECK(why(rig.runtime.all_work(a.context)) == "device: a run on fake:0 failed");
+  const Event event = get(rig.runtime.all_work(a.context));
+  CHECK(why(rig.runtime.sync(event)) == "device: a run on fake:0 failed");
+  CHECK(why(rig.runtime.is_done(event)) == "device: a run on fake:0 failed");
+  // The context works again.
+  Work good(1);
+  ok(good.schedule(rig.runtime, a.routine));
+  ok(rig.runtime.sync(get(rig.runtime.all_work(a.context))));
+  CHECK(good.right(checkpoint.seed()));
+}
+
+TEST_CASE("of contexts on one stream each has its own late failures, and no other's", "[threads]") {
+  Rig rig(fake(1, true));
+  const FakeCheckpoint checkpoint(5);
+  const Lane a(rig, checkpoint, 0);
+  const Context other = rig.child(a.root, a.stream);
+  const auto routine = get(rig.runtime.link(other, rig.code(checkpoint)));
+  rig.faults().on_token(500, FakeFault::soft);
+  Work bad(500);
+  Work good(1);
+  Work more(2);
+  ok(good.schedule(rig.runtime, routine));
+  ok(bad.schedule(rig.runtime, a.routine));
+  ok(more.schedule(rig.runtime, routine));
+  const Event fine = get(rig.runtime.all_work(other));
+  const Event broken = get(rig.runtime.all_work(a.context));
+  ok(rig.runtime.sync(fine));
+  CHECK(more.right(checkpoint.seed()));
+  CHECK(why(rig.runtime.sync(broken)) == "device: a run on fake:0 failed");
+  ok(rig.runtime.sync(fine));
 }
 
 TEST_CASE("a device that hangs for a stream and dies for another is left to itself at clean-up", "[threads]") {

@@ -285,6 +285,7 @@ class Multidev {
 
 #include "kime/runtime/multidev_code.h"
 #include "kime/runtime/multidev_devices.h"
+#include "kime/runtime/multidev_losses.h"
 #include "kime/runtime/multidev_memory.h"
 #include "kime/runtime/multidev_transfers.h"
 #include "kime/runtime/multidev_words.h"
