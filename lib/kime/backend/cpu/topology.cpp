@@ -22,6 +22,22 @@ std::size_t concurrency(int node, int core_type) {
   return static_cast<std::size_t>(std::max(0, tbb::info::default_concurrency(constraints(node, core_type))));
 }
 
+// oneTBB loads its view of the machine in a way (RTLD_DEEPBIND) at which sanitizers end the process: under them it is not asked, and the
+// machine is one node.
+#ifdef KIME_SANITIZED
+constexpr bool kAsks = false;
+#else
+constexpr bool kAsks = true;
+#endif
+
+std::vector<int> known_nodes() {
+  return kAsks ? tbb::info::numa_nodes() : std::vector<int>();
+}
+
+std::vector<int> known_core_types() {  // the slowest first
+  return kAsks ? tbb::info::core_types() : std::vector<int>();
+}
+
 /// `threads`, at least one for each node, over the nodes by their cores: one each, of the others the whole shares, and what is then left
 /// where most is lacking.
 std::vector<std::size_t> share_threads(std::span<const CpuNode> nodes, std::size_t threads) {
@@ -63,7 +79,7 @@ CpuTopology read_topology() {
   CpuTopology topology;
   const CpuLimits limits = cpu_limits();
   topology.usable = limits.usable();
-  for (const int id : tbb::info::numa_nodes()) {
+  for (const int id : known_nodes()) {
     if (const auto cores = concurrency(id, kAny)) {
       topology.nodes.push_back({id, cores});
     }
@@ -71,7 +87,7 @@ CpuTopology read_topology() {
   if (topology.nodes.empty()) {
     topology.nodes.push_back({kAny, limits.affinity});
   }
-  for (const int id : tbb::info::core_types()) {  // the slowest first
+  for (const int id : known_core_types()) {
     if (const auto cores = concurrency(kAny, id)) {
       topology.core_types.insert(topology.core_types.begin(), {id, cores});
     }
