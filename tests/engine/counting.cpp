@@ -8,14 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef KIME_SANITIZED  // a sanitizer has its own allocator
 #define KIME_COUNTS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define KIME_COUNTS 0
-#endif
-#endif
-#ifndef KIME_COUNTS
+#else
 #define KIME_COUNTS 1
 #endif
 

@@ -20,21 +20,13 @@ using kime::Line;
 using kime::LineReader;
 using Next = kime::LineReader::Next;
 
-#if defined(__has_feature)
-#define KIME_HAS_FEATURE(name) __has_feature(name)
-#else
-#define KIME_HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || KIME_HAS_FEATURE(address_sanitizer) || \
-    KIME_HAS_FEATURE(thread_sanitizer)
-#define KIME_SANITIZED true
-#else
-#define KIME_SANITIZED false
-#endif
-
 namespace {
 
-constexpr bool kSanitized = KIME_SANITIZED;
+#ifdef KIME_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 
 /// What a reader gives: "3:text" for each line, "3!" for one that is too long; then "end", or the error's message.

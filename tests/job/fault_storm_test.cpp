@@ -22,10 +22,8 @@ namespace {
 using namespace kime;        // NOLINT(google-build-using-namespace): tests of it
 using namespace kime::test;  // NOLINT(google-build-using-namespace)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef KIME_SANITIZED
 constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 constexpr bool kSanitized = false;
 #endif

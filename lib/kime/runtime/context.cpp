@@ -22,4 +22,14 @@ std::optional<Buffer> ContextState::find(Node node) {
   return std::nullopt;
 }
 
+ContextState* ContextState::holder(Node node) {
+  for (ContextState* state = this; state != nullptr; state = state->parent.get()) {
+    const std::lock_guard lock(state->mutex);
+    if (state->buffers[static_cast<std::size_t>(node)]) {
+      return state;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace kime

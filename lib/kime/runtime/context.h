@@ -101,6 +101,8 @@ struct ContextState {
 
   /// The buffer of a node, here or in the nearest parent that has one.
   [[nodiscard]] std::optional<Buffer> find(Node node);
+  /// The context that holds it: this one, or the nearest parent that has one; null where there is none.
+  [[nodiscard]] ContextState* holder(Node node);
 };
 
 /// A handle; copies are the same context.

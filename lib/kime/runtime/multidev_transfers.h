@@ -221,8 +221,10 @@ Result<bool> Multidev<D>::device_to_device(Node node, MergeUse use, const Contex
   }
   {
     const Stream reader{state.life, state.device, *state.stream};
-    const std::lock_guard lock(src.state->mutex);
-    auto& readers = src.state->readers;
+    // With the context that will free or grow the buffer, which may be one above src.
+    ContextState& holder = *src.state->holder(node);
+    const std::lock_guard lock(holder.mutex);
+    auto& readers = holder.readers;
     if (std::ranges::none_of(readers,
                              [&](const Stream& each) { return each.ordinal == reader.ordinal && each.subordinal == reader.subordinal; })) {
       readers.push_back(reader);
