@@ -264,7 +264,9 @@ class FakeDriver {
 
   static void move(void* to, const void* from, std::size_t bytes) {
     if (to != nullptr && from != nullptr && bytes > 0) {
-      std::memcpy(to, from, bytes);
+      if (bytes > 0) {  // of nothing, there may be no address
+        std::memcpy(to, from, bytes);
+      }
     }
   }
 
@@ -341,7 +343,9 @@ class FakeDriver {
       }
       const FakeScores scores = expected_fake_scores(seed, ids.subspan(cu[s], cu[s + 1] - cu[s]),
                                                      markers.subspan(mcu[s], mcu[s + 1] - mcu[s]), static_cast<std::uint8_t>(qtype[s]));
-      std::memcpy(logits + mcu[s] * sizeof(float), scores.logits.data(), scores.logits.size() * sizeof(float));
+      if (!scores.logits.empty()) {
+        std::memcpy(logits + mcu[s] * sizeof(float), scores.logits.data(), scores.logits.size() * sizeof(float));
+      }
       std::memcpy(act + s * sizeof(scores.act), scores.act.data(), sizeof(scores.act));
     }
     return {};
