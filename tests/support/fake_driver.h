@@ -264,9 +264,7 @@ class FakeDriver {
 
   static void move(void* to, const void* from, std::size_t bytes) {
     if (to != nullptr && from != nullptr && bytes > 0) {
-      if (bytes > 0) {  // of nothing, there may be no address
-        std::memcpy(to, from, bytes);
-      }
+      std::memcpy(to, from, bytes);
     }
   }
 
