@@ -329,7 +329,12 @@ TEST_CASE("lanes that wait for work use no CPU time", "[threads]") {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const double before = cpu_seconds();
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  CHECK(cpu_seconds() - before < 0.004);  // 1 % of a core
+#ifdef KIME_SANITIZED
+  constexpr double kMost = 0.1;  // a sanitizer's own thread takes time
+#else
+  constexpr double kMost = 0.004;  // 1 % of a core
+#endif
+  CHECK(cpu_seconds() - before < kMost);
   table.dispatcher->close(false);
   for (auto& lane : lanes) {
     lane.join();
