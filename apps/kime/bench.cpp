@@ -19,6 +19,7 @@ namespace {
 struct Options {
   ModelOption model;
   BucketOptions buckets;
+  PrecisionOption precision;
   std::string records;
   DeviceOptions devices;
   double seconds = 10;
@@ -54,6 +55,10 @@ Result<std::vector<Record>> read_records(const std::string& file, const ModelCon
 }
 
 Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tensors, const Options& options, std::size_t threads) {
+  const auto precision = options.precision.cpu();
+  if (!precision) {
+    return precision.error();
+  }
   auto stage = choose_stage(options.buckets.file, options.buckets.stage);
   if (!stage) {
     return std::move(stage).error();
@@ -63,7 +68,7 @@ Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tenso
   if (!records) {
     return std::move(records).error();
   }
-  const auto graph = std::make_shared<const Graph>(build_graph(config));
+  const auto graph = std::make_shared<const Graph>(build_graph(config, *precision));
   const ModelToLoad model{&tensors, graph, config.vocab, ModelConfig::types};
   auto fleet = make_fleet(options.devices, {&model, 1}, *stage, {});
   if (!fleet) {
@@ -72,9 +77,9 @@ Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tenso
   return bench(**fleet, *graph, *stage, *records, {.threads = threads, .seconds = options.seconds});
 }
 
-void print(const BenchReport& report, const std::string& model, std::size_t threads) {
+void print(const BenchReport& report, const std::string& model, std::size_t threads, Precision precision) {
   constexpr double kGiga = 1e9;
-  fmt::print("{}, {}, {}, float32\n", model, cpu::target_in_use(), counted(threads, "thread"));
+  fmt::print("{}, {}, {}, {}\n", model, cpu::target_in_use(), counted(threads, "thread"), name_of(precision));
   fmt::print("  FMA peak      {:9.1f} GFLOP/s   best of {} samples between the rounds\n", report.peak_flops / kGiga, report.rounds + 1);
   fmt::print("  model         {:9.1f} GFLOP/s   useful ones; {:.1f} in the best round\n", report.model_flops / kGiga,
              report.best_model_flops / kGiga);
@@ -84,10 +89,10 @@ void print(const BenchReport& report, const std::string& model, std::size_t thre
   fmt::print("  records       {:9.1f} /s        {}\n", report.records_per_second, grouped(report.records));
 }
 
-nlohmann::json as_json(const BenchReport& report, const std::string& model, std::size_t threads) {
+nlohmann::json as_json(const BenchReport& report, const std::string& model, std::size_t threads, Precision precision) {
   constexpr double kGiga = 1e9;
   return {{"model", model},
-          {"precision", "f32"},
+          {"precision", name_of(precision)},
           {"target", cpu::target_in_use()},
           {"threads", threads},
           {"rounds", report.rounds},
@@ -120,9 +125,9 @@ int run(const Options& options) {
     return fail(report.error().text());
   }
   if (options.json) {
-    fmt::print("{}\n", as_json(*report, model, threads).dump(2));
+    fmt::print("{}\n", as_json(*report, model, threads, *options.precision.cpu()).dump(2));
   } else {
-    print(*report, model, threads);
+    print(*report, model, threads, *options.precision.cpu());
   }
   return kDone;
 }
@@ -135,6 +140,7 @@ void add_bench(CLI::App& app, Run& run_command) {
   options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");
+  options->precision.add(*command);
   options->devices.add(*command);
   command->add_option("--seconds", options->seconds, "How long to measure (default 10)")->check(CLI::Range(0.1, 86400.0))->type_name("S");
   command->add_flag("--json", options->json, "One JSON document");

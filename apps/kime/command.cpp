@@ -17,6 +17,24 @@ void BucketOptions::add(CLI::App& command) {
   command.add_option("--stage", stage, "The table's stage to use (default: compat, or the first one of --buckets)")->type_name("NAME");
 }
 
+void PrecisionOption::add(CLI::App& command) {
+  command
+      .add_option("--precision", given,
+                  "What products are computed in: f32, bf16 or int8, or auto (default), which is f32 on the CPU; f16 is for GPUs")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}))
+      ->type_name("P");
+}
+
+Result<Precision> PrecisionOption::cpu() const {
+  if (given == "auto") {
+    return Precision::f32;
+  }
+  if (const auto known = precision_of(given)) {
+    return *known;
+  }
+  return Error(ErrorKind::input, fmt::format("--precision {}: the CPU has f32, bf16 and int8", given));
+}
+
 void ThreadsOption::add(CLI::App& command) {
   command.add_option("--threads", given, "Threads that score (default: the CPUs that this process may use)")
       ->check(CLI::Range(1, 4096))

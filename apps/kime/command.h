@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/base/error.h"
+#include "kime/base/precision.h"
+
 namespace kime::app {
 
 /// Exit statuses, as the README lists them.
@@ -29,6 +32,13 @@ void add_bench(CLI::App& app, Run& run);
 struct ModelOption {
   std::string folder;
   void add(CLI::App& command);
+};
+/// `--precision`, as given.
+struct PrecisionOption {
+  std::string given = "auto";
+  void add(CLI::App& command);
+  /// What the CPU computes in. Errors: `input` for one that it does not have.
+  [[nodiscard]] Result<Precision> cpu() const;
 };
 struct BucketOptions {
   std::string file;

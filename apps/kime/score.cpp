@@ -26,7 +26,7 @@ struct Options {
   InputOptions input;
   ScoreOptions score;
   bool emit_given = false;
-  std::string precision = "auto";
+  PrecisionOption precision;
   DeviceOptions devices;
   std::string stats;
   std::string trace;
@@ -103,11 +103,15 @@ class StreamRows {
 };
 
 Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prepared) {
+  const auto precision = options.precision.cpu();
+  if (!precision) {
+    return precision.error();
+  }
   std::vector<ModelToLoad> models;
   for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
     const ModelConfig& config = checkpoint.config();
     prepared.calibrations.push_back(checkpoint.calibration());
-    models.push_back({&checkpoint, std::make_shared<const Graph>(build_graph(config)), config.vocab, ModelConfig::types});
+    models.push_back({&checkpoint, std::make_shared<const Graph>(build_graph(config, *precision)), config.vocab, ModelConfig::types});
   }
   FleetOptions fleet;
   if (!options.quiet) {
@@ -151,8 +155,8 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
     for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
       fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
     }
-    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, float32\n", seconds, cpu::target_in_use(),
-               counted(prepared.fleet->lanes().size(), "stream"));
+    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}\n", seconds, cpu::target_in_use(),
+               counted(prepared.fleet->lanes().size(), "stream"), name_of(*options.precision.cpu()));
     for (const FleetDevice& device : prepared.fleet->devices()) {
       fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));
     }
@@ -161,9 +165,14 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
 }
 
 // The document of --stats.
-nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
-  return {{"records", summary.scored},    {"failed", summary.failed},   {"tokens", summary.tokens},
-          {"batches", summary.batches},   {"seconds", summary.seconds}, {"devices", to_json(summary.devices, summary.seconds)},
+nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet, Precision precision) {
+  return {{"precision", name_of(precision)},
+          {"records", summary.scored},
+          {"failed", summary.failed},
+          {"tokens", summary.tokens},
+          {"batches", summary.batches},
+          {"seconds", summary.seconds},
+          {"devices", to_json(summary.devices, summary.seconds)},
           {"runtime", fleet.debug_info()}};
 }
 
@@ -178,7 +187,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, *options.precision.cpu()).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }
@@ -242,9 +251,7 @@ void add_score(CLI::App& app, Run& run_command) {
           "What a line says: logits (default), probs, answer or all")
       ->check(CLI::IsMember(names(emits)))
       ->type_name("FORM");
-  command->add_option("--precision", options->precision, "auto (default) or f32; on the CPU they are the same")
-      ->check(CLI::IsMember({"auto", "f32"}))
-      ->type_name("P");
+  options->precision.add(*command);
   command
       ->add_option_function<std::string>(
           "--ensemble",

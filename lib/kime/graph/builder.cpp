@@ -17,7 +17,8 @@ struct AttentionSpec {
 
 class Builder {
  public:
-  explicit Builder(const ModelConfig& config) : config_(config), width_(static_cast<std::uint32_t>(config.hidden)) {
+  Builder(const ModelConfig& config, Precision precision)
+      : config_(config), precision_(precision), width_(static_cast<std::uint32_t>(config.hidden)) {
     for (auto& spec : expected_tensors(config)) {
       ids_.emplace(spec.name, static_cast<WeightId>(graph_.weights.size()));
       graph_.weights.push_back({std::move(spec.name), std::move(spec.shape)});
@@ -36,6 +37,7 @@ class Builder {
     for (std::size_t i = 0; i < config_.head_layers; ++i) {
       head_layer(i, i + 1 == config_.head_layers);
     }
+    precision_ = Precision::f32;
     scorer();
     act_head();
     return std::move(graph_);
@@ -65,12 +67,12 @@ class Builder {
   ValueId gemm_rows(ValueId in, const std::string& weight_name, const std::string& bias_name, Activation activation, std::uint32_t first,
                     std::uint32_t count) {
     const ValueId out = value(rows(in), activation == Activation::geglu ? count / 2 : count);
-    graph_.ops.emplace_back(Gemm{in, weight(weight_name), first, count, bias(bias_name), activation, false, out});
+    graph_.ops.emplace_back(Gemm{in, weight(weight_name), first, count, bias(bias_name), activation, false, out, precision_});
     return out;
   }
   // hidden += in W^T + bias
   void add_gemm(ValueId in, const std::string& weight_name, const std::string& bias_name) {
-    graph_.ops.emplace_back(Gemm{in, weight(weight_name), 0, width_, bias(bias_name), Activation::none, true, hidden_});
+    graph_.ops.emplace_back(Gemm{in, weight(weight_name), 0, width_, bias(bias_name), Activation::none, true, hidden_, precision_});
   }
   [[nodiscard]] std::optional<WeightId> bias(const std::string& name) const {
     return name.empty() ? std::nullopt : std::optional(weight(name));
@@ -150,6 +152,7 @@ class Builder {
   }
 
   const ModelConfig& config_;
+  Precision precision_;  ///< Of the gemms that come next.
   std::uint32_t width_;
   Graph graph_;
   std::map<std::string, WeightId, std::less<>> ids_;
@@ -158,8 +161,8 @@ class Builder {
 
 }  // namespace
 
-Graph build_graph(const ModelConfig& config) {
-  return Builder(config).build();
+Graph build_graph(const ModelConfig& config, Precision precision) {
+  return Builder(config, precision).build();
 }
 
 }  // namespace kime

@@ -10,6 +10,8 @@ namespace kime {
 ///
 /// The last layer (of the head, or of the encoder when there is no head) is computed only where it is looked at: its keys and values
 /// for all tokens, all that follows for the picks.
-[[nodiscard]] Graph build_graph(const ModelConfig& config);
+///
+/// `precision` is that of the gemms of encoder and head; the scorer and the act head stay in float32.
+[[nodiscard]] Graph build_graph(const ModelConfig& config, Precision precision = Precision::f32);
 
 }  // namespace kime

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "kime/base/precision.h"
+
 namespace kime {
 
 /// What a value has one row of. `picks` are the rows that the heads look at: the first token of each sequence, in order, then the
@@ -58,6 +60,7 @@ struct Gemm {
   Activation activation = Activation::none;
   bool accumulate = false;
   ValueId out = 0;
+  Precision precision = Precision::f32;
 };
 
 /// softmax(rope(q) rope(k)^T / sqrt(head_width)) v within each sequence and head. q, k and v are columns from q_column (k_column,

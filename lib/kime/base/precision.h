@@ -1,0 +1,36 @@
+// The precisions that a model can be computed in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kime {
+
+/// What the products of a gemm are made of. Sums, residual streams, norms, softmax, scorer and act head are float32 in each.
+enum class Precision : std::uint8_t {
+  f32,
+  bf16,  ///< Weights and activations rounded to bfloat16, products summed in float32.
+  int8,  ///< Weights as int8 with a scale per output, activations as int8 with a scale per token, products summed as integers.
+};
+
+inline constexpr std::array<Precision, 3> kPrecisions = {Precision::f32, Precision::bf16, Precision::int8};
+
+/// As the command line and documents say it: "f32", "bf16", "int8".
+[[nodiscard]] constexpr std::string_view name_of(Precision precision) {
+  constexpr std::array<std::string_view, 3> kNames = {"f32", "bf16", "int8"};
+  return kNames[static_cast<std::size_t>(precision)];
+}
+
+/// The precision of that name, or none.
+[[nodiscard]] constexpr std::optional<Precision> precision_of(std::string_view name) {
+  for (const Precision precision : kPrecisions) {
+    if (name == name_of(precision)) {
+      return precision;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kime
