@@ -12,8 +12,11 @@
 #include "kernels/cpu/fma_peak-inl.h"
 #include "kernels/cpu/gemm-inl.h"
 #include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/narrow-inl.h"
+#include "kernels/cpu/narrow_tile-inl.h"
 #include "kernels/cpu/norm-inl.h"
 #include "kernels/cpu/pack-inl.h"
+#include "kernels/cpu/prepare-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
@@ -28,8 +31,9 @@ namespace HWY_NAMESPACE {
 #else
 #define KIME_TARGET_NAME "scalar"
 #endif
-inline constexpr Table kTable = {KIME_TARGET_NAME, Pack,        MatMul,    Attend,   LayerNorm, Embed,
-                                 AddRow,           ActFeatures, GeluArray, ExpArray, LogArray,  FmaPeak};
+inline constexpr Table kTable = {KIME_TARGET_NAME, Pack,      MatMul,  NarrowMatMul, Prepare,     PackNarrow,
+                                 Attend,           LayerNorm, Embed,   AddRow,       ActFeatures, GeluArray,
+                                 ExpArray,         LogArray,  FmaPeak, &kNarrowBF16, &kNarrowInt8};
 #undef KIME_TARGET_NAME
 
 }  // namespace HWY_NAMESPACE
@@ -40,18 +44,19 @@ HWY_AFTER_NAMESPACE();
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+
+#include "kernels/cpu/cpu_id.h"
 
 namespace kime::kernels {
 
 namespace {
 
-struct Compiled {
+// Best first.
+constexpr struct {
   std::int64_t target;
   const Table* table;
-};
-
-// Best first.
-constexpr Compiled kCompiled[] = {
+} kCompiled[] = {
 #if HWY_TARGETS & HWY_AVX3
     {HWY_AVX3, &N_AVX3::kTable},
 #endif
@@ -63,40 +68,86 @@ constexpr Compiled kCompiled[] = {
 #endif
     {HWY_SCALAR, &N_SCALAR::kTable},
 };
-constexpr std::size_t kCount = sizeof(kCompiled) / sizeof(kCompiled[0]);
 
-struct Supported {
-  const Table* tables[kCount] = {};
+// A table whose narrow products take dot instructions.
+constexpr struct {
+  const char* name;
+  const char* base;  // the table that it is like otherwise
+  const Narrow* (*bf16)();
+  const Narrow* (*int8)();
+} kDots[] = {
+    {"amx", "avx512", amx_bf16, amx_int8},
+    {"avx512_dot", "avx512", avx512_bf16, avx512_int8},
+    {"avx2_vnni", "avx2", [] { return static_cast<const Narrow*>(nullptr); }, avx2_int8},
+};
+constexpr std::size_t kMost = std::size(kCompiled) + std::size(kDots);
+
+// All tables in their order; `use` is told each that is compiled, and whether this CPU runs it.
+template <class Use>
+void each_table(const Use& use) {
+  const std::int64_t targets = hwy::SupportedTargets() | HWY_SCALAR;
+  for (const auto& compiled : kCompiled) {
+    const bool runs = (targets & compiled.target) != 0;
+    for (const auto& dot : kDots) {
+      if (std::strcmp(dot.base, compiled.table->target) == 0) {
+        Table table = *compiled.table;
+        table.target = dot.name;
+        const Narrow* bf16 = runs ? dot.bf16() : nullptr;
+        const Narrow* int8 = runs ? dot.int8() : nullptr;
+        table.bf16 = bf16 != nullptr ? bf16 : table.bf16;
+        table.int8 = int8 != nullptr ? int8 : table.int8;
+        use(table, bf16 != nullptr || int8 != nullptr);
+      }
+    }
+    use(*compiled.table, runs);
+  }
+}
+
+struct Known {
+  Table tables[kMost];  // those that this CPU runs
+  const Table* pointers[kMost] = {};
   std::size_t count = 0;
+  const char* names[kMost] = {};
+  std::size_t compiled = 0;
 
-  Supported() {
-    const std::int64_t targets = hwy::SupportedTargets() | HWY_SCALAR;
-    for (const Compiled& compiled : kCompiled) {
-      if ((targets & compiled.target) != 0) {
-        tables[count++] = compiled.table;
+  Known() {
+    each_table([this](const Table& table, bool runs) {
+      names[compiled++] = table.target;
+      if (runs) {
+        tables[count] = table;
+        pointers[count] = &tables[count];
+        ++count;
+      }
+    });
+  }
+};
+
+const Known& known() {
+  static const Known all;
+  return all;
+}
+
+// The best table, but FMAs for bf16 where the dot instruction is no faster: the same bits.
+Table best() {
+  Table table = *tables().front();
+  if (table.bf16 == avx512_bf16() && table.bf16 != nullptr && !cpu_id().fast_bf16) {
+    for (const Table* other : tables()) {
+      if (std::strcmp(other->target, "avx512") == 0) {
+        table.bf16 = other->bf16;
       }
     }
   }
-};
+  return table;
+}
 
-struct Names {
-  const char* names[kCount] = {};
-
-  constexpr Names() {
-    for (std::size_t i = 0; i < kCount; ++i) {
-      names[i] = kCompiled[i].table->target;
-    }
-  }
-};
-
-const Table& choose() {
+Table choose() {
   const char* wanted = std::getenv("KIME_CPU_TARGET");
   for (const Table* candidate : tables()) {
     if (wanted != nullptr && std::strcmp(candidate->target, wanted) == 0) {
       return *candidate;
     }
   }
-  return *tables().front();
+  return best();
 }
 
 }  // namespace
@@ -106,13 +157,11 @@ std::size_t attention_scratch(std::size_t keys, std::size_t head_width) {
 }
 
 std::span<const Table* const> tables() {
-  static const Supported supported;
-  return {supported.tables, supported.count};
+  return {known().pointers, known().count};
 }
 
 std::span<const char* const> compiled_targets() {
-  static constexpr Names compiled;
-  return compiled.names;
+  return {known().names, known().compiled};
 }
 
 const char* highway_version() {
@@ -124,7 +173,7 @@ const char* highway_version() {
 }
 
 const Table& table() {
-  static const Table& chosen = choose();
+  static const Table chosen = choose();
   return chosen;
 }
 

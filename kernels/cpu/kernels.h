@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cpu/narrow.h"
+
 namespace kime::kernels {
 
 inline constexpr std::size_t kPanel = 64;     ///< Columns of a packed panel.
@@ -78,13 +80,22 @@ struct Attention {
 
 /// The kernels of one instruction set.
 struct Table {
-  const char* target = "";  ///< "avx512", "avx2", "neon" or "scalar".
+  const char* target = "";  ///< "amx", "avx512_dot", "avx512", "avx2_vnni", "avx2", "neon" or "scalar".
 
   /// Converts `rows` consecutive rows of a row-major weight [..][k] (element type `element`, any alignment) into columns
   /// [column, column + rows) of the packed matrix with n columns. column must be a multiple of 16. Padding is left alone (zero before).
   void (*pack)(const void* source, Element element, std::size_t rows, std::size_t k, float* packed, std::size_t n, std::size_t column);
   /// Rows [row0, row1) of c for packed panels [panel0, panel1).
   void (*gemm)(const Gemm& gemm, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1);
+  /// The same for narrow elements; `gemm` says all but a and b.
+  void (*narrow_gemm)(const NarrowOperands& operands, const Gemm& gemm, std::size_t row0, std::size_t row1, std::size_t panel0,
+                      std::size_t panel1);
+  /// Rows of activations as `narrow` reads them, row_bytes(k) apart, each times `channels` first (int8; or null); int8: a scale each.
+  void (*prepare)(const Narrow& narrow, const float* in, std::size_t ldi, std::size_t rows, std::size_t k, const float* channels,
+                  std::byte* out, float* scales);
+  /// Converts `rows` consecutive rows of a row-major weight [..][to.k] into columns from to.column on. Padding is left alone.
+  void (*pack_narrow)(const Narrow& narrow, const void* source, Element element, std::size_t rows, const NarrowColumns& to,
+                      std::byte* scratch);
   /// Queries [query0, query1); the keys are prepared in the scratch on every call.
   void (*attention)(const Attention& attention, std::size_t query0, std::size_t query1);
   /// out = (in - mean) / sqrt(var + eps) * weight + bias for each row; bias may be null, out may be in.
@@ -104,9 +115,13 @@ struct Table {
   /// `rounds` rounds of independent FMAs over registers, no memory: the peak that a benchmark holds a kernel against. Returns how many
   /// floating-point operations it did; *sink keeps the result alive.
   double (*fma_peak)(std::size_t rounds, float* sink);
+  /// How bf16 and int8 are multiplied.
+  const Narrow* bf16 = nullptr;
+  const Narrow* int8 = nullptr;
 };
 
-/// Every compiled target that this CPU can run, best first; the last is scalar. At least one.
+/// Every compiled target that this CPU can run, best first; the last is scalar. At least one. Those with dot instructions differ from the
+/// ones without only in how narrow elements are multiplied.
 [[nodiscard]] std::span<const Table* const> tables();
 
 /// The names of all compiled targets, also those that this CPU lacks, best first.
@@ -116,6 +131,7 @@ struct Table {
 [[nodiscard]] const char* highway_version();
 
 /// The table in use: the best one, or the one that the environment variable KIME_CPU_TARGET names if this CPU has it.
+/// The best one multiplies each precision in the way that is fastest on this CPU.
 [[nodiscard]] const Table& table();
 
 }  // namespace kime::kernels

@@ -9,7 +9,7 @@
 
 namespace kime::test {
 
-/// Calls `test(table)` for every target that this CPU has, best first. `test` runs under INFO("target ..."); a target that it lacks gives
+/// Calls `test(table)` for every target that this CPU has, best first; of those that differ in narrow products only, for one. `test` runs under INFO("target ..."); a target that it lacks gives
 /// a warning, once a process.
 template <class F>
 void each_target(F test) {
@@ -26,9 +26,13 @@ void each_target(F test) {
     return true;
   }();
   static_cast<void>(named);
+  const kernels::Table* before = nullptr;
   for (const kernels::Table* table : kernels::tables()) {
-    INFO("target " << table->target);
-    test(*table);
+    if (before == nullptr || before->gemm != table->gemm) {
+      INFO("target " << table->target);
+      test(*table);
+    }
+    before = table;
   }
 }
 
