@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/narrow.h"
+
 namespace kime::cpu {
 
 namespace {
@@ -56,6 +58,9 @@ class OpCheck {
     }
     if (op.bias && (weight(*op.bias).shape.size() != 1 || weight(*op.bias).shape[0] != matrix.shape[0])) {
       return unsupported("bias {} for {} rows", weight(*op.bias).name, matrix.shape[0]);
+    }
+    if (op.precision == Precision::int8 && in > kernels::kMaxNarrowK) {
+      return unsupported("{} columns of {} in int8; the most are {}", in, matrix.name, kernels::kMaxNarrowK);
     }
     if (op.activation == Activation::geglu && (op.bias || op.count % 2 != 0)) {
       return unsupported("geglu over {} rows of {}{}", op.count, matrix.name, op.bias ? " with a bias" : "");

@@ -27,11 +27,11 @@ CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels)
     : kernels_(kernels), threads_(std::max<std::size_t>(threads, 1)), crew_(threads_) {
 }
 
-Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph) {
+Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph, const kernels::Table& kernels) {
   if (auto checked = cpu::check(graph, tensors); !checked) {
     return std::move(checked).error();
   }
-  return cpu::WeightLayout(graph, tensors);
+  return cpu::WeightLayout(graph, tensors, kernels);
 }
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {

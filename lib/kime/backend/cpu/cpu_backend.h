@@ -29,7 +29,8 @@ class CpuBackend {
   [[nodiscard]] const kernels::Table& kernels() const { return kernels_; }
 
   /// Errors: `unsupported` for a graph that the kernels do not run or tensors that are not its weights.
-  static Result<cpu::WeightLayout> layout(const TensorSource& tensors, const Graph& graph);
+  static Result<cpu::WeightLayout> layout(const TensorSource& tensors, const Graph& graph,
+                                          const kernels::Table& kernels = kernels::table());
   /// Errors: `input` when the source fails, `device` without memory.
   [[nodiscard]] Status load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const;
   /// What a run of `code` needs.

@@ -28,6 +28,12 @@ kernels::Activation activation(Activation activation) {
   return kernels::Activation::none;
 }
 
+// Of a prepared row of k elements, in bytes, in the form that takes the most.
+std::size_t widest_row(std::size_t k) {
+  constexpr std::size_t kStep = 64;
+  return (k + kStep - 1) / kStep * kStep * sizeof(float);
+}
+
 }  // namespace
 
 Result<Code> Code::compile(const Graph& graph, const Bucket& bucket) {
@@ -42,6 +48,9 @@ Result<Code> Code::compile(const Graph& graph, const Bucket& bucket) {
   for (const Op& op : graph.ops) {
     if (const auto* attention = std::get_if<Attention>(&op)) {
       code.scratch_floats = std::max(code.scratch_floats, kernels::attention_scratch(bucket.tokens, attention->head_width));
+    }
+    if (const auto* gemm = std::get_if<Gemm>(&op); gemm != nullptr && gemm->precision != Precision::f32) {
+      code.prepared_bytes = std::max(code.prepared_bytes, code.rows() * widest_row(graph.values[gemm->in].width));
     }
   }
   code.scratch_floats = (code.scratch_floats + 15) / 16 * 16;  // each worker's on a cache line of its own
@@ -65,6 +74,8 @@ class Linking {
     plan_.bucket_ = code_.bucket;
     plan_.scratch_offset_ = code_.arena.bytes;
     plan_.scratch_floats_ = code_.scratch_floats;
+    plan_.prepared_offset_ = code_.prepared_offset(workers);
+    plan_.scales_offset_ = code_.scales_offset(workers);
     plan_.picks_offset_ = code_.picks_offset(workers);
     return std::move(plan_);
   }
@@ -84,7 +95,11 @@ class Linking {
     step.in = matrix(op.in);
     step.out = matrix(op.out);
     step.gemm.lda = step.in.width;
-    step.gemm.b = weights_.data(rows);
+    if (rows.narrow == nullptr) {
+      step.gemm.b = weights_.data(rows);
+    } else {
+      step.narrow = weights_.operands(rows);
+    }
     step.gemm.n = rows.n;
     step.gemm.k = rows.k;
     step.gemm.bias = op.bias ? weights_.vector(*op.bias) + op.first : nullptr;

@@ -1,6 +1,7 @@
 // A graph made concrete for one bucket: steps with their weights resolved and their values placed in the arena.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,15 +22,20 @@ struct Code {
   Bucket bucket;
   ArenaPlan arena;
   std::size_t scratch_floats = 0;  ///< Of each worker.
+  std::size_t prepared_bytes = 0;  ///< Rows of narrow activations, in whatever form: of one gemm at a time, or of none.
 
   /// Errors: `unsupported` for a bucket of 2^32 rows or more.
   static Result<Code> compile(const Graph& graph, const Bucket& bucket);
 
-  /// The memory that a run needs, for so many workers: the arena of values, each worker's scratch, the indices of the picks. It begins on
-  /// a multiple of 64; pages that no batch reaches cost nothing.
+  /// The memory that a run needs, for so many workers: the arena of values, each worker's scratch, prepared rows, their scales, the indices
+  /// of the picks. It begins on a multiple of 64; pages that no batch reaches cost nothing.
   [[nodiscard]] std::size_t bytes(std::size_t workers) const { return picks_offset(workers) + 3 * picks() * sizeof(std::uint32_t); }
   [[nodiscard]] std::size_t picks() const { return bucket.seqs + bucket.markers; }
-  [[nodiscard]] std::size_t picks_offset(std::size_t workers) const { return arena.bytes + scratch_floats * sizeof(float) * workers; }
+  [[nodiscard]] std::size_t prepared_offset(std::size_t workers) const { return arena.bytes + scratch_floats * sizeof(float) * workers; }
+  [[nodiscard]] std::size_t scales_offset(std::size_t workers) const { return prepared_offset(workers) + prepared_bytes; }
+  [[nodiscard]] std::size_t picks_offset(std::size_t workers) const { return scales_offset(workers) + rows() * sizeof(float); }
+  /// The most rows that any value has.
+  [[nodiscard]] std::size_t rows() const { return std::max<std::size_t>(bucket.tokens, picks()); }
 };
 
 /// A value in the arena.
@@ -52,7 +58,8 @@ struct NormStep {
   Matrix out;
 };
 struct GemmStep {
-  kernels::Gemm gemm;  ///< All but a and c.
+  kernels::Gemm gemm;              ///< All but a and c.
+  kernels::NarrowOperands narrow;  ///< All but a; without a kernel where the gemm is a float32 one.
   Matrix in;
   Matrix out;
 };
@@ -106,7 +113,9 @@ class Plan {
   std::vector<std::shared_ptr<RopeTable>> ropes_;
   std::size_t scratch_offset_ = 0;  ///< In bytes.
   std::size_t scratch_floats_ = 0;  ///< Of each worker.
-  std::size_t picks_offset_ = 0;    ///< In bytes.
+  std::size_t prepared_offset_ = 0;
+  std::size_t scales_offset_ = 0;
+  std::size_t picks_offset_ = 0;  ///< In bytes.
 };
 
 }  // namespace kime::cpu

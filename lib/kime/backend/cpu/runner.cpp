@@ -11,9 +11,10 @@ namespace {
 constexpr std::size_t kGrain = std::size_t{1} << 18;
 // Chunks a worker, so that one that was late or slow leaves little to wait for.
 constexpr std::size_t kChunksEach = 4;
-constexpr std::size_t kRowsEach = 8;    // the fewest rows of a chunk
-constexpr std::size_t kTile = 6;        // rows of a gemm's register tile
-constexpr std::size_t kGemmRows = 258;  // rows over which a gemm keeps its sums: chunks of more gain nothing
+constexpr std::size_t kRowsEach = 8;     // the fewest rows of a chunk
+constexpr std::size_t kTile = 6;         // rows of a gemm's register tile
+constexpr std::size_t kGemmRows = 258;   // rows over which a gemm keeps its sums: chunks of more gain nothing
+constexpr std::size_t kNarrowSpeed = 4;  // narrow products are at least about so much faster
 constexpr std::uint32_t kNoToken = UINT32_MAX;
 constexpr std::size_t kQueriesEach = 64;  // the fewest queries of a chunk, as each prepares its keys anew
 
@@ -31,6 +32,8 @@ Runner::Runner(const kernels::Table& kernels, const Share& share, const Plan& pl
       extent_{batch.ids.size(), batch.seqs(), batch.markers.size()},
       arena_(reinterpret_cast<float*>(memory)),
       scratch_(reinterpret_cast<float*>(memory + plan.scratch_offset_)),
+      prepared_(memory + plan.prepared_offset_),
+      scales_(reinterpret_cast<float*>(memory + plan.scales_offset_)),
       pick_tokens_(reinterpret_cast<std::uint32_t*>(memory + plan.picks_offset_)),
       query_rows_(pick_tokens_ + plan.bucket_.seqs + plan.bucket_.markers),
       positions_(query_rows_ + plan.bucket_.seqs + plan.bucket_.markers) {
@@ -102,6 +105,17 @@ void Runner::operator()(const NormStep& step) const {
   });
 }
 
+// Rounds the activations of a narrow gemm, once for all its panels.
+void Runner::prepare(const GemmStep& step, std::size_t rows) const {
+  const kernels::Narrow& narrow = *step.narrow.kernel;
+  const std::size_t k = step.gemm.k;
+  const std::size_t bytes = narrow.row_bytes(k);
+  split_rows(rows, 16 * k, [&](std::size_t first, std::size_t last) {
+    kernels_.prepare(narrow, data(step.in) + first * step.gemm.lda, step.gemm.lda, last - first, k, nullptr, prepared_ + first * bytes,
+                     scales_ + first);
+  });
+}
+
 void Runner::operator()(const GemmStep& step) const {
   const std::size_t m = rows(step.in);
   if (m == 0) {
@@ -110,10 +124,27 @@ void Runner::operator()(const GemmStep& step) const {
   kernels::Gemm gemm = step.gemm;
   gemm.a = data(step.in);
   gemm.c = data(step.out);
+  kernels::NarrowOperands narrow = step.narrow;
+  std::size_t tile = kTile;
+  std::size_t operations = 2 * m * gemm.n * gemm.k;
+  if (narrow.kernel != nullptr) {
+    prepare(step, m);
+    narrow.a = prepared_;
+    narrow.a_scales = scales_;
+    tile = narrow.kernel->tile_rows;
+    operations /= kNarrowSpeed;
+  }
+  const auto multiply = [&](std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
+    if (narrow.kernel == nullptr) {
+      kernels_.gemm(gemm, row0, row1, panel0, panel1);
+    } else {
+      kernels_.narrow_gemm(narrow, gemm, row0, row1, panel0, panel1);
+    }
+  };
   const std::size_t panels = kernels::panels(gemm.n);
-  const std::size_t workers = width(2 * m * gemm.n * gemm.k);
+  const std::size_t workers = width(operations);
   if (workers == 1) {
-    kernels_.gemm(gemm, 0, m, 0, panels);
+    multiply(0, m, 0, panels);
     return;
   }
   // By panels first, which share the rows of a among the workers; by rows where there are too few of them.
@@ -122,11 +153,11 @@ void Runner::operator()(const GemmStep& step) const {
   const std::size_t panels_each = ceil_div(panels, std::min(panels, ceil_div(wanted, row_blocks)));
   const std::size_t groups = ceil_div(panels, panels_each);
   const std::size_t blocks = std::max(row_blocks, groups < workers ? ceil_div(wanted, groups) : 1);
-  const std::size_t rows_each = ceil_div(ceil_div(m, blocks), kTile) * kTile;
+  const std::size_t rows_each = ceil_div(ceil_div(m, blocks), tile) * tile;
   share_.crew.parallel(workers, groups * ceil_div(m, rows_each), [&](std::size_t chunk, std::size_t /*worker*/) {
     const std::size_t row = chunk / groups * rows_each;
     const std::size_t panel = chunk % groups * panels_each;
-    kernels_.gemm(gemm, row, std::min(m, row + rows_each), panel, std::min(panels, panel + panels_each));
+    multiply(row, std::min(m, row + rows_each), panel, std::min(panels, panel + panels_each));
   });
 }
 

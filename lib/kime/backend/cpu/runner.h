@@ -43,6 +43,7 @@ class Runner {
   // One sequence, head and range of queries.
   void attend(const AttentionStep& step, std::size_t seq, std::size_t head, std::size_t part, std::size_t parts, std::size_t worker) const;
   void index_picks() const;
+  void prepare(const GemmStep& step, std::size_t rows) const;
 
   [[nodiscard]] float* data(const Matrix& matrix) const { return arena_ + matrix.offset; }
   [[nodiscard]] std::size_t rows(const Matrix& matrix) const { return row_count(matrix.rows, extent_); }
@@ -59,6 +60,8 @@ class Runner {
   Extent extent_;
   float* arena_;
   float* scratch_;
+  std::byte* prepared_;         ///< Rows of activations of the narrow gemm at hand.
+  float* scales_;               ///< Theirs.
   std::uint32_t* pick_tokens_;  ///< The token of each pick, or kNoToken.
   std::uint32_t* query_rows_;   ///< The picks, sequence by sequence: sequence s has its own from s + mcu[s] on.
   std::uint32_t* positions_;    ///< Where each of these stands in its sequence.

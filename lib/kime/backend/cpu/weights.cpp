@@ -24,12 +24,29 @@ std::size_t elements(const Weight& weight) {
   return std::accumulate(weight.shape.begin(), weight.shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
+const kernels::Narrow* narrow(const kernels::Table& kernels, Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return kernels.bf16;
+    case Precision::int8:
+      return kernels.int8;
+    case Precision::f32:
+      break;
+  }
+  return nullptr;
+}
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 // Gives each weight its place, op by op, so that what is used together lies together.
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const TensorSource& tensors, WeightLayout& layout) : graph_(graph), tensors_(tensors), layout_(layout) {
+  LayoutMaker(const Graph& graph, const TensorSource& tensors, const kernels::Table& kernels, WeightLayout& layout)
+      : graph_(graph), tensors_(tensors), kernels_(kernels), layout_(layout) {
     layout_.tables_.assign(graph.weights.size(), WeightLayout::kNone);
     layout_.vectors_.assign(graph.weights.size(), WeightLayout::kNone);
     for (const Op& op : graph_.ops) {
@@ -55,11 +72,22 @@ class LayoutMaker {
     if (std::ranges::any_of(layout_.packed_, [&](const PackedRows& rows) { return rows.serves(op); })) {
       return;
     }
-    PackedRows rows{op.weight, op.first, op.count, op.activation == Activation::geglu, op.count, graph_.values[op.in].width, 0};
-    if (rows.geglu) {
-      rows.n = kernels::panels(op.count) * kernels::kPanel;
+    PackedRows rows;
+    rows.weight = op.weight;
+    rows.first = op.first;
+    rows.count = op.count;
+    rows.geglu = op.activation == Activation::geglu;
+    rows.precision = op.precision;
+    rows.narrow = narrow(kernels_, op.precision);
+    rows.n = rows.geglu ? kernels::panels(op.count) * kernels::kPanel : op.count;
+    rows.k = graph_.values[op.in].width;
+    rows.offset =
+        take(rows.narrow == nullptr ? kernels::packed_floats(rows.n, rows.k) * sizeof(float) : rows.narrow->packed_bytes(rows.n, rows.k));
+    if (op.precision == Precision::int8) {
+      const std::size_t columns = (rows.n + 15) / 16 * 16;
+      rows.scales_offset = take(columns * sizeof(float));
+      rows.start_offset = take(columns * sizeof(std::int32_t));
     }
-    rows.offset = take(kernels::packed_floats(rows.n, rows.k) * sizeof(float));
     layout_.packed_.push_back(rows);
   }
   void operator()(const AddType& op) { vector(op.table); }
@@ -69,7 +97,7 @@ class LayoutMaker {
  private:
   std::size_t take(std::size_t bytes) {
     const std::size_t offset = layout_.bytes_;
-    layout_.bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    layout_.bytes_ += aligned(bytes);
     return offset;
   }
   void vector(WeightId weight) {
@@ -80,6 +108,7 @@ class LayoutMaker {
 
   const Graph& graph_;
   const TensorSource& tensors_;
+  const kernels::Table& kernels_;
   WeightLayout& layout_;
 };
 
@@ -110,9 +139,9 @@ class Loader {
       for (std::size_t panel = 0; panel < kernels::panels(rows.n); ++panel) {
         pieces_.push_back({Piece::Kind::panel, i, panel});
       }
-      staging_bytes_ = std::max(staging_bytes_, kernels::kPanel * rows.k * size_of(tensors.dtype(rows.weight)));
+      staging_bytes_ = std::max(staging_bytes_, raw_bytes(rows) + (rows.narrow == nullptr ? 0 : pack_scratch(*rows.narrow, rows.k)));
     }
-    staging_bytes_ = (staging_bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+    staging_bytes_ = aligned(staging_bytes_);
   }
 
   Status load(const Crew& crew, std::size_t threads) {
@@ -131,6 +160,11 @@ class Loader {
  private:
   [[nodiscard]] std::size_t bytes_of(std::size_t weight) const {
     return elements(graph_.weights[weight]) * size_of(tensors_.dtype(weight));
+  }
+
+  // Of a panel's rows as the checkpoint has them.
+  [[nodiscard]] std::size_t raw_bytes(const PackedRows& rows) const {
+    return aligned(kernels::kPanel * rows.k * size_of(tensors_.dtype(rows.weight)));
   }
 
   void keep(Status status) {
@@ -176,6 +210,16 @@ class Loader {
     if (auto read = tensors_.read(rows.weight, row * row_bytes, {staging, count * row_bytes}); !read) {
       return read;
     }
+    if (rows.narrow != nullptr) {
+      const kernels::NarrowColumns to{.k = rows.k,
+                                      .packed = memory_ + rows.offset,
+                                      .n = rows.n,
+                                      .column = column,
+                                      .scales = reinterpret_cast<float*>(memory_ + rows.scales_offset),
+                                      .start = reinterpret_cast<std::int32_t*>(memory_ + rows.start_offset)};
+      kernels_.pack_narrow(*rows.narrow, staging, static_cast<kernels::Element>(dtype), count, to, staging + raw_bytes(rows));
+      return {};
+    }
     auto* packed = reinterpret_cast<float*>(memory_ + rows.offset);
     kernels_.pack(staging, static_cast<kernels::Element>(dtype), count, rows.k, packed, rows.n, column);
     return {};
@@ -204,8 +248,8 @@ class Loader {
   std::optional<Error> error_;
 };
 
-WeightLayout::WeightLayout(const Graph& graph, const TensorSource& tensors) {
-  LayoutMaker(graph, tensors, *this);
+WeightLayout::WeightLayout(const Graph& graph, const TensorSource& tensors, const kernels::Table& kernels) {
+  LayoutMaker(graph, tensors, kernels, *this);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     elements_.push_back(static_cast<kernels::Element>(tensors.dtype(i)));
   }

@@ -20,12 +20,17 @@ struct PackedRows {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   bool geglu = false;
-  std::size_t n = 0;  ///< Packed columns.
+  Precision precision = Precision::f32;
+  const kernels::Narrow* narrow = nullptr;  ///< What multiplies them; none for float32.
+  std::size_t n = 0;                        ///< Packed columns.
   std::size_t k = 0;
-  std::size_t offset = 0;  ///< Of the block of all weights, in bytes.
+  std::size_t offset = 0;         ///< Of the block of all weights, in bytes.
+  std::size_t scales_offset = 0;  ///< int8 only, as the next.
+  std::size_t start_offset = 0;
 
   [[nodiscard]] bool serves(const Gemm& gemm) const {
-    return weight == gemm.weight && first == gemm.first && count == gemm.count && geglu == (gemm.activation == Activation::geglu);
+    return weight == gemm.weight && first == gemm.first && count == gemm.count && geglu == (gemm.activation == Activation::geglu) &&
+           precision == gemm.precision;
   }
 };
 
@@ -33,8 +38,8 @@ struct PackedRows {
 /// have their own lock. Immutable once made.
 class WeightLayout {
  public:
-  /// The graph and the tensors have been checked.
-  WeightLayout(const Graph& graph, const TensorSource& tensors);
+  /// The graph and the tensors have been checked. The form of narrow weights is that of `kernels`.
+  WeightLayout(const Graph& graph, const TensorSource& tensors, const kernels::Table& kernels);
 
   /// Of the block; it begins on a multiple of 64.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -68,7 +73,15 @@ class Weights {
 
   /// The packed rows that `gemm`, an op of the graph they were loaded for, multiplies by; their memory is at data().
   [[nodiscard]] const PackedRows& packed(const Gemm& gemm) const;
+  /// float32 rows.
   [[nodiscard]] const float* data(const PackedRows& rows) const { return floats(rows.offset); }
+  /// Narrow ones: all but the activations.
+  [[nodiscard]] kernels::NarrowOperands operands(const PackedRows& rows) const {
+    return {.kernel = rows.narrow,
+            .b = memory_ + rows.offset,
+            .b_scales = floats(rows.scales_offset),
+            .start = reinterpret_cast<const std::int32_t*>(memory_ + rows.start_offset)};
+  }
   /// A norm's weight, a bias or the table of types, as float32.
   [[nodiscard]] const float* vector(WeightId weight) const { return floats(layout_.vectors_[weight]); }
   /// The embedding table and its element type.
