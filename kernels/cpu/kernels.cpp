@@ -31,9 +31,9 @@ namespace HWY_NAMESPACE {
 #else
 #define KIME_TARGET_NAME "scalar"
 #endif
-inline constexpr Table kTable = {KIME_TARGET_NAME, Pack,      MatMul,  NarrowMatMul, Prepare,     PackNarrow,
-                                 Attend,           LayerNorm, Embed,   AddRow,       ActFeatures, GeluArray,
-                                 ExpArray,         LogArray,  FmaPeak, &kNarrowBF16, &kNarrowInt8};
+inline constexpr Table kTable = {KIME_TARGET_NAME, Pack,     MatMul,    NarrowMatMul, Prepare,      PackNarrow,
+                                 ColumnMax,        Attend,   LayerNorm, Embed,        AddRow,       ActFeatures,
+                                 GeluArray,        ExpArray, LogArray,  FmaPeak,      &kNarrowBF16, &kNarrowInt8};
 #undef KIME_TARGET_NAME
 
 }  // namespace HWY_NAMESPACE

@@ -96,6 +96,8 @@ struct Table {
   /// Converts `rows` consecutive rows of a row-major weight [..][to.k] into columns from to.column on. Padding is left alone.
   void (*pack_narrow)(const Narrow& narrow, const void* source, Element element, std::size_t rows, const NarrowColumns& to,
                       std::byte* scratch);
+  /// largest[i] = max(largest[i], |w[r][i]|) for `rows` rows of a row-major weight [..][k].
+  void (*column_max)(const void* source, Element element, std::size_t rows, std::size_t k, float* largest);
   /// Queries [query0, query1); the keys are prepared in the scratch on every call.
   void (*attention)(const Attention& attention, std::size_t query0, std::size_t query1);
   /// out = (in - mean) / sqrt(var + eps) * weight + bias for each row; bias may be null, out may be in.

@@ -92,6 +92,7 @@ struct NarrowOperands {
   const float* a_scales = nullptr;      ///< One a row; int8 only.
   const std::byte* b = nullptr;         ///< Packed; 64-byte aligned.
   const float* b_scales = nullptr;      ///< One a packed column; int8 only.
+  const float* channels = nullptr;      ///< What prepared rows were multiplied by first, one an element of k; or null.
   const std::int32_t* start = nullptr;  ///< One a packed column; int8 only.
 };
 

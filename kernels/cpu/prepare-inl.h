@@ -167,6 +167,17 @@ inline void Prepare(const Narrow& narrow, const float* in, std::size_t ldi, std:
   }
 }
 
+// largest[i] = max(largest[i], |w[r][i]|) over rows of a weight. An order of rows cannot show.
+inline void ColumnMax(const void* source, Element element, std::size_t rows, std::size_t k, float* largest) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto* bytes = static_cast<const std::uint8_t*>(source) + r * k * (element == Element::f32 ? 4 : 2);
+    for (std::size_t i = 0; i < k; i += 16) {
+      const F16 x = Map([](Vec v) HWY_ATTR { return hn::Abs(v); }, LoadElementN(bytes, element, i, k - i));
+      StoreN16(Max(x, LoadN16(largest + i, k - i)), largest + i, k - i);
+    }
+  }
+}
+
 inline void PackNarrow(const Narrow& narrow, const void* source, Element element, std::size_t rows, const NarrowColumns& to,
                        std::byte* scratch) {
   const std::size_t k = to.k;

@@ -111,8 +111,8 @@ void Runner::prepare(const GemmStep& step, std::size_t rows) const {
   const std::size_t k = step.gemm.k;
   const std::size_t bytes = narrow.row_bytes(k);
   split_rows(rows, 16 * k, [&](std::size_t first, std::size_t last) {
-    kernels_.prepare(narrow, data(step.in) + first * step.gemm.lda, step.gemm.lda, last - first, k, nullptr, prepared_ + first * bytes,
-                     scales_ + first);
+    kernels_.prepare(narrow, data(step.in) + first * step.gemm.lda, step.gemm.lda, last - first, k, step.narrow.channels,
+                     prepared_ + first * bytes, scales_ + first);
   });
 }
 

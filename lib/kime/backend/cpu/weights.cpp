@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <mutex>
 #include <numeric>
@@ -14,6 +15,7 @@ namespace kime::cpu {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr int kFactorExponent = 60;                        // of the largest factor of a channel
 constexpr std::size_t kTablePiece = std::size_t{1} << 20;  // bytes of a table that are read at a time
 
 static_assert(static_cast<int>(kernels::Element::f32) == static_cast<int>(DType::f32));
@@ -87,6 +89,7 @@ class LayoutMaker {
       const std::size_t columns = (rows.n + 15) / 16 * 16;
       rows.scales_offset = take(columns * sizeof(float));
       rows.start_offset = take(columns * sizeof(std::int32_t));
+      rows.channels_offset = take(2 * rows.k * sizeof(float));
     }
     layout_.packed_.push_back(rows);
   }
@@ -114,7 +117,7 @@ class LayoutMaker {
 
 // One worker's share of the loading: a panel of packed columns, some bytes of a table, or a vector.
 struct Piece {
-  enum class Kind { panel, table, vector } kind;
+  enum class Kind { panel, table, vector, column_max } kind;
   std::size_t index;  ///< Of WeightLayout::packed, or a weight.
   std::size_t first;  ///< The panel, or the first byte.
 };
@@ -138,6 +141,9 @@ class Loader {
       const PackedRows& rows = layout.packed_[i];
       for (std::size_t panel = 0; panel < kernels::panels(rows.n); ++panel) {
         pieces_.push_back({Piece::Kind::panel, i, panel});
+        if (rows.precision == Precision::int8) {
+          first_pieces_.push_back({Piece::Kind::column_max, i, panel});
+        }
       }
       staging_bytes_ = std::max(staging_bytes_, raw_bytes(rows) + (rows.narrow == nullptr ? 0 : pack_scratch(*rows.narrow, rows.k)));
     }
@@ -149,17 +155,46 @@ class Loader {
     if (!staging) {
       return std::move(staging).error();
     }
-    crew.parallel(threads, pieces_.size(), [&](std::size_t piece, std::size_t worker) {
-      if (!failed_.load(std::memory_order_relaxed)) {
-        keep(load(pieces_[piece], staging->data() + worker * staging_bytes_));
+    load_pieces(first_pieces_, crew, threads, staging->data());
+    for (const PackedRows& rows : layout_.packed_) {
+      if (rows.precision == Precision::int8) {
+        choose_factors(rows);
       }
-    });
+    }
+    load_pieces(pieces_, crew, threads, staging->data());
     return error_ ? Status(*std::move(error_)) : Status();
   }
 
  private:
   [[nodiscard]] std::size_t bytes_of(std::size_t weight) const {
     return elements(graph_.weights[weight]) * size_of(tensors_.dtype(weight));
+  }
+
+  void load_pieces(const std::vector<Piece>& pieces, const Crew& crew, std::size_t threads, std::byte* staging) {
+    crew.parallel(threads, pieces.size(), [&](std::size_t piece, std::size_t worker) {
+      if (!failed_.load(std::memory_order_relaxed)) {
+        keep(load(pieces[piece], staging + worker * staging_bytes_));
+      }
+    });
+  }
+
+  [[nodiscard]] float* factors(const PackedRows& rows) const { return reinterpret_cast<float*>(memory_ + rows.channels_offset); }
+
+  // From the largest magnitude of each column of a weight to the factor of its channel: the power of two at or below it, so that all
+  // columns are about alike in size, and a channel that is large for small weights, or small for large ones, is neither. Powers of two,
+  // since these add no rounding of their own.
+  void choose_factors(const PackedRows& rows) const {
+    float* activations = factors(rows);
+    float* weights = activations + rows.k;
+    for (std::size_t i = 0; i < rows.k; ++i) {
+      int exponent = 0;
+      if (activations[i] > 0 && std::isfinite(activations[i])) {
+        static_cast<void>(std::frexp(activations[i], &exponent));
+        exponent = std::clamp(exponent - 1, -kFactorExponent, kFactorExponent);
+      }
+      activations[i] = std::ldexp(1.0F, exponent);
+      weights[i] = std::ldexp(1.0F, -exponent);
+    }
   }
 
   // Of a panel's rows as the checkpoint has them.
@@ -186,9 +221,15 @@ class Loader {
       case Piece::Kind::vector:
         return load_vector(piece.index, staging);
       case Piece::Kind::panel:
+      case Piece::Kind::column_max:
         break;
     }
     const PackedRows& rows = layout_.packed_[piece.index];
+    if (piece.kind == Piece::Kind::column_max) {
+      const std::size_t first = piece.first * kernels::kPanel;
+      return first < rows.count ? find_column_max(rows, rows.first + first, std::min(kernels::kPanel, rows.count - first), staging)
+                                : Status();
+    }
     if (!rows.geglu) {
       const std::size_t column = piece.first * kernels::kPanel;
       return load_columns(rows, rows.first + column, std::min(kernels::kPanel, rows.count - column), column, staging);
@@ -203,15 +244,33 @@ class Loader {
     return load_columns(rows, rows.first + half + from, count, column + kernels::kGegluHalf, staging);
   }
 
+  // Rows [row, row + count) of the weight, as the checkpoint has them.
+  Status read_rows(const PackedRows& rows, std::size_t row, std::size_t count, std::byte* staging) const {
+    const std::size_t row_bytes = rows.k * size_of(tensors_.dtype(rows.weight));
+    return tensors_.read(rows.weight, row * row_bytes, {staging, count * row_bytes});
+  }
+
+  Status find_column_max(const PackedRows& rows, std::size_t row, std::size_t count, std::byte* staging) {
+    if (auto read = read_rows(rows, row, count, staging); !read) {
+      return read;
+    }
+    auto* largest = reinterpret_cast<float*>(staging + raw_bytes(rows));
+    std::fill_n(largest, rows.k, 0.0F);
+    kernels_.column_max(staging, static_cast<kernels::Element>(tensors_.dtype(rows.weight)), count, rows.k, largest);
+    const std::lock_guard lock(mutex_);
+    std::transform(largest, largest + rows.k, factors(rows), factors(rows), [](float a, float b) { return std::max(a, b); });
+    return {};
+  }
+
   // Rows [row, row + count) of the weight become packed columns from `column` on.
   Status load_columns(const PackedRows& rows, std::size_t row, std::size_t count, std::size_t column, std::byte* staging) {
     const DType dtype = tensors_.dtype(rows.weight);
-    const std::size_t row_bytes = rows.k * size_of(dtype);
-    if (auto read = tensors_.read(rows.weight, row * row_bytes, {staging, count * row_bytes}); !read) {
+    if (auto read = read_rows(rows, row, count, staging); !read) {
       return read;
     }
     if (rows.narrow != nullptr) {
       const kernels::NarrowColumns to{.k = rows.k,
+                                      .channels = rows.precision == Precision::int8 ? factors(rows) + rows.k : nullptr,
                                       .packed = memory_ + rows.offset,
                                       .n = rows.n,
                                       .column = column,
@@ -241,6 +300,7 @@ class Loader {
   const WeightLayout& layout_;
   const kernels::Table& kernels_;
   std::byte* memory_;
+  std::vector<Piece> first_pieces_;  ///< To be done before the others.
   std::vector<Piece> pieces_;
   std::size_t staging_bytes_ = 0;
   std::atomic<bool> failed_{false};

@@ -27,6 +27,7 @@ struct PackedRows {
   std::size_t offset = 0;         ///< Of the block of all weights, in bytes.
   std::size_t scales_offset = 0;  ///< int8 only, as the next.
   std::size_t start_offset = 0;
+  std::size_t channels_offset = 0;  ///< k factors of the activations, then k of the weights: their reciprocals.
 
   [[nodiscard]] bool serves(const Gemm& gemm) const {
     return weight == gemm.weight && first == gemm.first && count == gemm.count && geglu == (gemm.activation == Activation::geglu) &&
@@ -80,6 +81,7 @@ class Weights {
     return {.kernel = rows.narrow,
             .b = memory_ + rows.offset,
             .b_scales = floats(rows.scales_offset),
+            .channels = rows.precision == Precision::int8 ? floats(rows.channels_offset) : nullptr,
             .start = reinterpret_cast<const std::int32_t*>(memory_ + rows.start_offset)};
   }
   /// A norm's weight, a bias or the table of types, as float32.
