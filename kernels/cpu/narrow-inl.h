@@ -46,8 +46,14 @@ inline void NarrowPanel(const NarrowOperands& o, const Gemm& g, std::size_t pane
   const std::size_t padded = kernel.padded(g.k);
   const std::size_t row_bytes = kernel.row_bytes(g.k);
   const std::byte* b = o.b + panel * kPanel * kernel.column_bytes(g.k);
+  const std::size_t down = (row1 - row0 + kernel.tile_rows - 1) / kernel.tile_rows;
   for (std::size_t k0 = 0; k0 < padded; k0 += kernel.k_block) {
     const std::size_t k = padded - k0 < kernel.k_block ? padded - k0 : kernel.k_block;
+    const std::size_t dwords = k * bytes_of(kernel.weights) / sizeof(float);
+    // The next block of b, or of the next panel, asked for by all tiles of this one together.
+    const std::byte* ahead = b + (k0 + k) * bytes_of(kernel.weights) * vecs * 16;
+    const std::size_t steps = dwords / kAskStep;
+    const std::size_t lines = (dwords * vecs / steps + down - 1) / down;
     for (std::size_t row = row0; row < row1; row += kernel.tile_rows) {
       const std::size_t rows = row1 - row < kernel.tile_rows ? row1 - row : kernel.tile_rows;
       float* t = sums + (row - row0) * kPanel;
@@ -56,10 +62,12 @@ inline void NarrowPanel(const NarrowOperands& o, const Gemm& g, std::size_t pane
                    .b = b + k0 * bytes_of(kernel.weights) * vecs * 16,
                    .vecs = vecs,
                    .rows = rows,
-                   .dwords = k * bytes_of(kernel.weights) / sizeof(float),
+                   .dwords = dwords,
                    .resume = k0 != 0,
                    .start = kernel.integers ? o.start + panel * kPanel : nullptr,
-                   .sums = t});
+                   .sums = t,
+                   .ahead = ahead + (row - row0) / kernel.tile_rows * lines * steps * 64,
+                   .lines_a_step = lines});
       if (k0 + k == padded) {
         if (kernel.integers) {
           Dequantize(t, rows, vecs * 16, o.a_scales + row, o.b_scales + panel * kPanel);

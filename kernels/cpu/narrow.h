@@ -18,7 +18,7 @@ namespace kime::kernels {
 
 /// How a row of k elements lies in memory, ready for products. All have whole dwords, k filled up with zeros to Narrow::k_step.
 enum class Form : std::uint8_t {
-  bf16_floats,  ///< Rounded to bfloat16, kept as float32.
+  bf16_floats,  ///< Rounded to bfloat16, kept as float32; of each 32 the even steps, then the odd ones.
   bf16_pairs,   ///< bfloat16, in order.
   bf16_chains,  ///< bfloat16, each 32 as eight dwords of the even steps and eight of the odd, the earlier step in a dword's upper half.
   int8,         ///< Bytes, -127 to 127.
@@ -41,7 +41,22 @@ struct NarrowTile {
   /// For uint8: minus 128 times the sum of each column of b, what the sums begin with.
   const std::int32_t* start = nullptr;
   void* sums = nullptr;  ///< [rows][kPanel], float32 or int32.
+  /// Cache lines to ask for on the way: what the tiles after this one will read. About so many for each kAskStep dwords of k.
+  const std::byte* ahead = nullptr;
+  std::size_t lines_a_step = 0;
 };
+
+/// Dwords of k after which a tile asks for what comes next, a few lines at a time.
+inline constexpr std::size_t kAskStep = 16;
+
+/// Asks for `lines` lines and returns what comes after them.
+inline const std::byte* ask_for(const std::byte* ahead, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) {
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += 64;
+  }
+  return ahead;
+}
 
 /// An implementation.
 struct Narrow {

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr std::size_t kChainSteps = 16;
 
-// One chain: every other step of k, from +0.
+// One chain, from +0.
 template <std::size_t kRows, std::size_t kVecs>
 HWY_INLINE void Chain(Sums<kRows, kVecs>& sums, const float* a, std::size_t lda, const float* b, std::size_t ldb) {
 #pragma GCC unroll 8
@@ -34,8 +34,8 @@ HWY_INLINE void Chain(Sums<kRows, kVecs>& sums, const float* a, std::size_t lda,
   }
   for (std::size_t k = 0; k < kChainSteps; ++k) {
     Step(sums, a, lda, b);
-    a += 2;
-    b += 2 * ldb;
+    ++a;
+    b += ldb;
   }
 }
 
@@ -48,7 +48,10 @@ HWY_NOINLINE void ChainTile(const NarrowTile& t, std::size_t vec) {
   const float* b = reinterpret_cast<const float*>(t.b) + vec * 16;
   float* c = static_cast<float*>(t.sums) + vec * 16;
   bool resume = t.resume;
+  const std::byte* ahead = t.ahead + vec * t.lines_a_step * (t.dwords / kAskStep) / t.vecs * 64;
+  const std::size_t lines = t.lines_a_step * 2 * kVecs / t.vecs;
   for (std::size_t k = 0; k < t.dwords; k += 2 * kChainSteps) {
+    ahead = ask_for(ahead, lines);
     Sums<kRows, kVecs> sums;
     Chain(sums, a, lda, b, ldb);
 #pragma GCC unroll 8
@@ -58,7 +61,7 @@ HWY_NOINLINE void ChainTile(const NarrowTile& t, std::size_t vec) {
         Store16(sums.at[r][v], even + (r * kVecs + v) * 16);
       }
     }
-    Chain(sums, a + 1, lda, b + ldb, ldb);
+    Chain(sums, a + kChainSteps, lda, b + kChainSteps * ldb, ldb);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8

@@ -59,15 +59,27 @@ HWY_INLINE void StoreChains(const F16& low, const F16& high, std::uint16_t* out)
 #endif
 }
 
+// The even ones of 32 floats, then the odd ones.
+HWY_INLINE void StoreEvenOdd(const F16& low, const F16& high, float* out) {
+  const auto of = [&](std::size_t i) HWY_ATTR { return i < kParts ? low.v[i] : high.v[i - kParts]; };
+  for (std::size_t i = 0; i < kParts; ++i) {
+#if HWY_TARGET == HWY_SCALAR
+    hn::StoreU(of(2 * i), Tag(), out + i * kLanes);
+    hn::StoreU(of(2 * i + 1), Tag(), out + 16 + i * kLanes);
+#else
+    hn::StoreU(hn::ConcatEven(Tag(), of(2 * i + 1), of(2 * i)), Tag(), out + i * kLanes);
+    hn::StoreU(hn::ConcatOdd(Tag(), of(2 * i + 1), of(2 * i)), Tag(), out + 16 + i * kLanes);
+#endif
+  }
+}
+
 inline void PrepareRowBF16(const float* in, std::size_t k, Form form, std::byte* out) {
   const auto round = [](Vec v) HWY_ATTR { return RoundBF16(v); };
   for (std::size_t i = 0; i < k; i += 32) {
     const F16 low = Map(round, LoadN16(in + i, k - i));
     const F16 high = Map(round, k - i > 16 ? LoadN16(in + i + 16, k - i - 16) : Zero16());
     if (form == Form::bf16_floats) {
-      auto* floats = reinterpret_cast<float*>(out) + i;
-      Store16(low, floats);
-      Store16(high, floats + 16);
+      StoreEvenOdd(low, high, reinterpret_cast<float*>(out) + i);
     } else if (form == Form::bf16_pairs) {
       StoreUpperHalves(low, high, reinterpret_cast<std::uint16_t*>(out) + i);
     } else {
