@@ -101,7 +101,11 @@ KIME_AMX void block(const NarrowTile& t, std::size_t vec) {
   }
   const std::byte* a = t.a;
   const std::byte* b = t.b + vec * kLine;
-  for (std::size_t k = 0; k < t.dwords; k += kDwords) {
+  const std::size_t steps = t.dwords / kDwords;
+  const std::size_t lines = (t.lines_a_step * (kRight ? 2 : 1) + t.vecs - 1) / t.vecs;
+  const std::byte* ahead = t.ahead + vec * steps * t.lines_a_step / t.vecs * 64;
+  for (std::size_t k = 0; k < steps; ++k) {
+    ahead = ask_for(ahead, lines);
     _tile_loadd(6, b, ldb);
     _tile_loadd(4, a, t.lda);
     Op::upper_left();

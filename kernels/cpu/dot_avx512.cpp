@@ -64,8 +64,10 @@ KIME_BF16 __attribute__((noinline)) void bf16_rows(const NarrowTile& t) {
   auto* c = static_cast<float*>(t.sums);
   const std::byte* a = t.a;
   const std::byte* b = t.b;
+  const std::byte* ahead = t.ahead;
   bool resume = t.resume;
   for (std::size_t k = 0; k < t.dwords; k += 2 * kChain) {
+    ahead = ask_for(ahead, t.lines_a_step);
     __m512 sums[kR][kV];
     chain<kR, kV>(sums, a, t.lda, b);
 #pragma GCC unroll 8
@@ -105,7 +107,11 @@ KIME_VNNI __attribute__((noinline)) void int8_rows(const NarrowTile& t) {
   const std::byte* a = t.a;
   const std::byte* b = t.b;
   const std::size_t lda = t.lda;
+  const std::byte* ahead = t.ahead;
   for (std::size_t k = t.dwords; k != 0; --k) {
+    if (k % kAskStep == 0) {
+      ahead = ask_for(ahead, t.lines_a_step);
+    }
     __m512i row[kV];
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kV; ++v) {
