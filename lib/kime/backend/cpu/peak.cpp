@@ -39,6 +39,16 @@ double fma_peak(std::size_t threads, std::chrono::milliseconds time) {
   return sum;
 }
 
+double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time) {
+  switch (precision) {
+    case Precision::f32:
+    case Precision::bf16:
+    case Precision::int8:
+      break;
+  }
+  return fma_peak(threads, time);
+}
+
 std::string_view target_in_use() {
   return kernels::table().target;
 }

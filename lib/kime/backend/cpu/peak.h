@@ -7,11 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/base/precision.h"
+
 namespace kime::cpu {
 
 /// Floating-point operations a second (a fused multiply-add counts as two) that `threads` threads reach together on registers alone, with
 /// the instruction set in use, over about `time`.
 [[nodiscard]] double fma_peak(std::size_t threads, std::chrono::milliseconds time);
+/// The same for the products and sums of a gemm of that precision.
+[[nodiscard]] double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time);
 
 /// The instruction set in use ("avx512", ...), all that were compiled, and those that this CPU runs, best first.
 [[nodiscard]] std::string_view target_in_use();
