@@ -51,16 +51,18 @@ Result<Bandwidth> read_bandwidth(std::size_t threads, std::uint64_t bytes, std::
   double best = std::numeric_limits<double>::infinity();
   bool more = true;
   bool touched = false;
-  const auto end = Clock::now() + time;
-  auto begin = end;
+  auto begin = Clock::now();
+  auto end = begin;
   // Runs on one thread while the others wait: between passes, the first time after all parts have been touched.
   const auto between = [&]() noexcept {
     const auto now = Clock::now();
     if (touched) {
       best = std::min(best, std::chrono::duration<double>(now - begin).count());
       ++found.passes;
+    } else {
+      touched = true;
+      end = now + time;
     }
-    touched = true;
     more = found.passes < 2 || now < end;
     begin = now;
   };
