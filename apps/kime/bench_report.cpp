@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "command.h"
 #include "kime/backend/cpu/peak.h"
 
@@ -15,7 +17,7 @@ constexpr double kMilli = 1e-3;
 constexpr double kMicro = 1e-6;
 
 std::uint64_t whole(double number) {
-  return static_cast<std::uint64_t>(number + 0.5);
+  return static_cast<std::uint64_t>(std::llround(number));
 }
 
 void print_speed(const BenchFindings& findings) {

@@ -112,6 +112,7 @@ std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Gra
   const auto pack_window = [&] {
     window.pack_all(stage.buckets, [&](const std::vector<std::uint64_t>& numbers) {
       std::vector<Record> chosen;
+      chosen.reserve(numbers.size());
       for (const auto number : numbers) {
         chosen.push_back(records[number]);
       }

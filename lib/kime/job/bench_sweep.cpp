@@ -30,8 +30,9 @@ class Sweep {
   // The fewest seconds that each point needs, in the order in which run() measures them.
   [[nodiscard]] std::vector<double> least() const {
     std::vector<double> least;
+    least.reserve(kLatencyTokens.size() + kLengths.size() + kBatchRecords.size());
     for (const std::size_t tokens : kLatencyTokens) {
-      least.push_back(kLatencyRuns * expected(tokens));
+      least.push_back(kLatencyRuns * expected(std::max(tokens, kSweepTokens)));  // the shortest take as long: weights are read
     }
     for (const std::size_t tokens : kLengths) {
       least.push_back(expected(std::max(tokens, kPassTokens) * rig_.fleet.lanes().size()));
