@@ -1,12 +1,16 @@
-"""What scripts/bench-peers makes of its runs: medians, agreement, the table and the chart. No peer runs here."""
+"""What scripts/bench-peers makes of its runs: medians, agreement, the table and the chart. No peer runs here:
+a stub stands in for them."""
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "peers"))
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
+sys.path.insert(0, os.path.join(SCRIPTS, "peers"))
 import chart  # noqa: E402
 import findings  # noqa: E402
 import programs  # noqa: E402
@@ -112,6 +116,61 @@ class Chart(unittest.TestCase):
         height = float(root.get("viewBox").split()[3])
         self.assertTrue(all(float(each.get("y")) < height for each in root.iter() if each.get("y")))
         self.assertFalse(re.search(r"https?://(?!www\.w3\.org/2000/svg)", text))
+
+
+# Stands in for the peers' Python: kime's own scores, at a speed of its own.
+STUB = """#!{python}
+import json, os, subprocess, sys
+args = sys.argv[1:]
+if args[0] == "-c":
+    sys.exit(print("stub 1.0"))
+if os.environ.get("FAIL") and "--bf16" in args:
+    sys.exit("no bfloat16 here")
+with open(args[args.index("--out") + 1] if "--out" in args else os.devnull, "wb") as out:
+    subprocess.run([os.environ["KIME"], "score", "-q", *args[2:3], "-m", args[1]], stdout=out, check=True)
+print(json.dumps({{"tokens_per_second": 1000.0 + 10 * ("16" in args)}}))
+"""
+
+
+class Command(unittest.TestCase):
+    def bench(self, folder, *args, **env):
+        stub = os.path.join(folder, "python")
+        with open(stub, "w", encoding="utf-8") as out:
+            out.write(STUB.format(python=sys.executable))
+        os.chmod(stub, 0o755)
+        records = os.path.join(folder, "records.jsonl")
+        demo = os.path.join(os.environ["KIME_TESTDATA"], "demo")
+        with open(os.path.join(demo, "records.jsonl"), encoding="utf-8") as source, open(records, "w", encoding="utf-8") as out:
+            out.writelines(source.readlines()[:8])
+        command = [os.path.join(SCRIPTS, "bench-peers"), "--kime", os.environ["KIME"], "--python", stub, "--model", demo, "--records", records,
+                   "--rounds", "2", "--threads", "2", "--out", os.path.join(folder, "out"), *args]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env}, timeout=600, check=False)
+
+    def test_all_of_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = self.bench(folder, "--precisions", "f32")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            with open(os.path.join(folder, "out", "peers.md"), encoding="utf-8") as source:
+                text = source.read()
+            self.assertEqual(text, ran.stdout)
+            self.assertIn("8 records, 2 rounds", text)
+            self.assertIn("logits within 0e+00", text)
+            self.assertEqual(text.count("| 1,010 |"), 2)
+            self.assertEqual(text.count("| 2,048 tokens, 16 records |"), 2)
+            ElementTree.parse(os.path.join(folder, "out", "peers.svg"))
+
+    def test_a_peer_that_fails_is_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = self.bench(folder, "--precisions", "f32,bf16", FAIL="1")
+            self.assertEqual(ran.returncode, 1, ran.stderr)
+            self.assertIn("left out: python ended with status 1: no bfloat16 here", ran.stderr)
+            self.assertIn("| float32 | ONNX Runtime |", ran.stdout)
+            self.assertNotIn("bfloat16", ran.stdout)
+
+    def test_wrong_usage(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.bench(folder, "--precisions", "f64").returncode, 2)
+            self.assertEqual(self.bench(folder, "--rounds", "0").returncode, 2)
 
 
 if __name__ == "__main__":
