@@ -33,8 +33,8 @@ Batch batch_at(const std::byte* inputs, const Bucket& bucket, const Extent& coun
 
 }  // namespace
 
-CpuDriver::CpuDriver(const Config& config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans)
-    : config_(config), topology_(std::move(topology)), plans_(std::move(plans)), backends_(plans_.size()) {
+CpuDriver::CpuDriver(Config config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans)
+    : config_(std::move(config)), topology_(std::move(topology)), plans_(std::move(plans)), backends_(plans_.size()) {
 }
 
 Result<std::unique_ptr<CpuDriver>> CpuDriver::open(const Config& config) {

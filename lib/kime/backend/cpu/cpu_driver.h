@@ -75,7 +75,7 @@ class CpuDriver {
   Status run(Stream& stream, Routine& routine, const Places<Slab>& places, const Extent& counts);
 
  private:
-  CpuDriver(const Config& config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans);
+  CpuDriver(Config config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans);
   const CpuBackend& backend(std::size_t ordinal);
 
   Config config_;
