@@ -1,13 +1,15 @@
 // kime bench
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "bench_report.h"
 #include "command.h"
 #include "fleet_options.h"
-#include "kime/backend/cpu/peak.h"
 #include "kime/graph/builder.h"
 #include "kime/job/bench.h"
+#include "kime/job/bench_load.h"
+#include "kime/job/bench_sweep.h"
 #include "kime/job/intake.h"
 #include "kime/job/random_model.h"
 #include "kime/model/checkpoint.h"
@@ -22,7 +24,8 @@ struct Options {
   PrecisionOption precision;
   std::string records;
   DeviceOptions devices;
-  double seconds = 10;
+  std::optional<double> seconds;
+  bool sweep = false;
   bool json = false;
 };
 
@@ -54,7 +57,12 @@ Result<std::vector<Record>> read_records(const std::string& file, const ModelCon
   return records;
 }
 
-Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tensors, const Options& options, std::size_t threads) {
+// Of the seconds of a sweep, those that the plain measurement gets.
+constexpr double kPlainPart = 0.25;
+constexpr double kSeconds = 10;
+constexpr double kSweepSeconds = 40;
+
+Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& tensors, const Options& options, std::string model) {
   const auto precision = options.precision.cpu();
   if (!precision) {
     return precision.error();
@@ -69,65 +77,50 @@ Result<BenchReport> measure(const ModelConfig& config, const TensorSource& tenso
     return std::move(records).error();
   }
   const auto graph = std::make_shared<const Graph>(build_graph(config, *precision));
-  const ModelToLoad model{&tensors, graph, config.vocab, ModelConfig::types};
-  auto fleet = make_fleet(options.devices, {&model, 1}, *stage, {});
+  const auto profile = std::make_shared<cpu::Profile>();
+  const ModelToLoad loaded{&tensors, graph, config.vocab, ModelConfig::types};
+  auto fleet = make_fleet(options.devices, {&loaded, 1}, *stage, {}, profile);
   if (!fleet) {
     return std::move(fleet).error();
   }
-  return bench(**fleet, *graph, *stage, *records, {.threads = threads, .seconds = options.seconds});
+  const BenchRig rig{**fleet, *graph, *stage, *profile, options.devices.threads.count(), *precision};
+  const double seconds = options.seconds.value_or(options.sweep ? kSweepSeconds : kSeconds);
+  auto report = bench(rig, *records, options.sweep ? kPlainPart * seconds : seconds);
+  if (!report) {
+    return std::move(report).error();
+  }
+  BenchFindings findings{std::move(model), rig.threads, (*fleet)->devices().size(), *precision, *std::move(report), std::nullopt};
+  if (options.sweep) {
+    auto swept = sweep(rig, findings.report, config.vocab, (1 - kPlainPart) * seconds);
+    if (!swept) {
+      return std::move(swept).error();
+    }
+    findings.sweep = *std::move(swept);
+  }
+  return findings;
 }
 
-void print(const BenchReport& report, const std::string& model, std::size_t threads, Precision precision) {
-  constexpr double kGiga = 1e9;
-  fmt::print("{}, {}, {}, {}\n", model, cpu::target_in_use(), counted(threads, "thread"), name_of(precision));
-  fmt::print("  FMA peak      {:9.1f} GFLOP/s   best of {} samples between the rounds\n", report.peak_flops / kGiga, report.rounds + 1);
-  fmt::print("  model         {:9.1f} GFLOP/s   useful ones; {:.1f} in the best round\n", report.model_flops / kGiga,
-             report.best_model_flops / kGiga);
-  fmt::print("  share of peak {:9.1f} %\n", 100 * report.share());
-  fmt::print("  tokens        {:>9} /s        {} in {}\n", grouped(static_cast<std::uint64_t>(report.tokens_per_second)),
-             grouped(report.tokens), counted(report.rounds, "round"));
-  fmt::print("  records       {:9.1f} /s        {}\n", report.records_per_second, grouped(report.records));
-}
-
-nlohmann::json as_json(const BenchReport& report, const std::string& model, std::size_t threads, Precision precision) {
-  constexpr double kGiga = 1e9;
-  return {{"model", model},
-          {"precision", name_of(precision)},
-          {"target", cpu::target_in_use()},
-          {"threads", threads},
-          {"rounds", report.rounds},
-          {"peak_gflops", report.peak_flops / kGiga},
-          {"model_gflops", report.model_flops / kGiga},
-          {"best_model_gflops", report.best_model_flops / kGiga},
-          {"share_of_peak", report.share()},
-          {"tokens_per_second", report.tokens_per_second},
-          {"records_per_second", report.records_per_second},
-          {"tokens", report.tokens},
-          {"records", report.records}};
+Result<BenchFindings> measure_model(const Options& options) {
+  if (options.model.folder.empty()) {
+    const ModelConfig config = base_config();
+    return measure(config, RandomTensors(config), options, "base size, random weights");
+  }
+  const auto checkpoint = Checkpoint::open(options.model.folder);
+  if (!checkpoint) {
+    return checkpoint.error();
+  }
+  return measure(checkpoint->config(), *checkpoint, options, options.model.folder);
 }
 
 int run(const Options& options) {
-  const std::size_t threads = options.devices.threads.count();
-  std::string model = "base size, random weights";
-  Result<BenchReport> report = Error(ErrorKind::input, "");
-  if (options.model.folder.empty()) {
-    const ModelConfig config = base_config();
-    report = measure(config, RandomTensors(config), options, threads);
-  } else {
-    const auto checkpoint = Checkpoint::open(options.model.folder);
-    if (!checkpoint) {
-      return fail(checkpoint.error().text());
-    }
-    model = options.model.folder;
-    report = measure(checkpoint->config(), *checkpoint, options, threads);
-  }
-  if (!report) {
-    return fail(report.error().text());
+  const auto findings = measure_model(options);
+  if (!findings) {
+    return fail(findings.error().text());
   }
   if (options.json) {
-    fmt::print("{}\n", as_json(*report, model, threads, *options.precision.cpu()).dump(2));
+    fmt::print("{}\n", as_json(*findings).dump(2));
   } else {
-    print(*report, model, threads, *options.precision.cpu());
+    print(*findings);
   }
   return kDone;
 }
@@ -135,18 +128,25 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app, Run& run_command) {
-  auto* command = app.add_subcommand("bench", "Measure this machine's scoring speed against its own FMA peak, in turn in one run");
+  auto* command = app.add_subcommand(
+      "bench", "Measure this machine's scoring speed against its own peak, in turn in one run, and where the time goes, op by op");
   auto options = std::make_shared<Options>();
   options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");
   options->precision.add(*command);
   options->devices.add(*command);
-  command->add_option("--seconds", options->seconds, "How long to measure (default 10)")->check(CLI::Range(0.1, 86400.0))->type_name("S");
-  command->add_flag("--json", options->json, "One JSON document");
+  command->add_option("--seconds", options->seconds, "How long to measure in all, about; loading not counted (default 10, with --sweep 40)")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->type_name("S");
+  command->add_flag("--sweep", options->sweep,
+                    "Also: single records of 16 to 256 tokens beside the bound of memory and arithmetic, records of 64 to 2048 tokens, "
+                    "batches of 1 to 64 records; what does not fit into the seconds is left out");
+  command->add_flag("--json", options->json, "One JSON document of it all");
   command->footer(
       examples("  kime bench                        the base size with random weights\n"
-               "  kime bench -m checkpoint/ --records records.jsonl --threads 1"));
+               "  kime bench -m checkpoint/ --records records.jsonl --threads 1\n"
+               "  kime bench -m checkpoint/ --sweep --json > bench.json"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }
 

@@ -97,7 +97,7 @@ Result<CpuFleetOptions> DeviceOptions::cpu() const {
 }
 
 Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                          FleetOptions fleet) {
+                                          FleetOptions fleet, std::shared_ptr<cpu::Profile> profile) {
   auto ordinals = choose_devices(options.devices);
   if (!ordinals) {
     return std::move(ordinals).error();
@@ -106,6 +106,7 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::spa
   if (!cpu) {
     return std::move(cpu).error();
   }
+  cpu->profile = std::move(profile);
   fleet.ordinals = *std::move(ordinals);
   fleet.reproducible = options.reproducible;
   fleet.timeout = std::chrono::duration<double>(options.timeout);

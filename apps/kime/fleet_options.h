@@ -32,8 +32,9 @@ struct DeviceOptions {
 /// The devices that `--devices` names, by ordinal; empty: all of them. Errors: `input`, naming what is not there.
 Result<std::vector<std::size_t>> choose_devices(std::string_view list);
 
-/// Loads checkpoints on the devices that the options name. Errors: `input` for the options; those of the fleet.
+/// Loads checkpoints on the devices that the options name. Runs on CPUs add to `profile`, if any. Errors: `input` for the options;
+/// those of the fleet.
 Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                          FleetOptions fleet);
+                                          FleetOptions fleet, std::shared_ptr<cpu::Profile> profile = nullptr);
 
 }  // namespace kime::app

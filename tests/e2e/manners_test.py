@@ -171,6 +171,21 @@ class Commands(Case):
         self.assertGreater(told["peak_gflops"], 0)
         self.assertGreater(told["tokens_per_second"], 0)
         self.assertGreater(told["share_of_peak"], 0)
+        self.assertGreater(told["memory_gb_per_second"], 0)
+        self.assertAlmostEqual(sum(op["share_of_time"] for op in told["ops"]), 1)
+        self.assertNotIn("sweep", told)
+
+    def test_bench_sweep(self):
+        command = ("bench", "-m", DEMO, "--seconds", "2", "--sweep")
+        ran = kime(*command, "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        swept = lines(ran.stdout.replace(b"\n", b"") + b"\n")[0]["sweep"]
+        self.assertEqual([point["tokens"] for point in swept["single_records"]], [16, 64, 256])
+        self.assertEqual([point["tokens"] for point in swept["lengths"]], [64, 128, 256, 512, 1024, 2048])
+        self.assertEqual([point["records"] for point in swept["batches"]], [1, 4, 16, 64])
+        ran = kime(*command)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertLessEqual(max(map(len, ran.stdout.decode().splitlines())), 100)
 
 
 if __name__ == "__main__":

@@ -1,165 +1,95 @@
 #include "kime/job/bench.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cmath>
-#include <mutex>
-#include <optional>
-#include <random>
-#include <thread>
+#include <cstdint>
 #include <utility>
 
 #include "kime/backend/cpu/peak.h"
-#include "kime/graph/flops.h"
-#include "kime/job/window.h"
+#include "kime/graph/op_groups.h"
+#include "kime/job/bench_load.h"
 
 namespace kime {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kPeakSample{200};
+using std::chrono::milliseconds;
 
-struct PackedBatch {
-  BatchBuffer buffer;
-  double flops = 0;
-};
-
-std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t threads) {
-  std::vector<PackedBatch> all;
-  Window window(threads);
-  const auto pack_window = [&] {
-    window.pack_all(stage.buckets, [&](const std::vector<std::uint64_t>& numbers) {
-      PackedBatch work;
-      for (const auto number : numbers) {
-        const auto& record = records[number];
-        if (auto pushed = work.buffer.push(record.ids, record.markers, record.qtype); !pushed) {
-          return false;
-        }
-      }
-      const Batch batch = work.buffer.batch();
-      work.flops = useful_flops(graph, batch.cu, batch.markers, batch.mcu);
-      all.push_back(std::move(work));
-      return true;
-    });
-  };
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    window.add(i, {static_cast<std::uint32_t>(records[i].ids.size()), static_cast<std::uint32_t>(records[i].markers.size())});
-    if (window.full()) {
-      pack_window();
-    }
-  }
-  pack_window();
-  return all;
+// A part of the seconds, where these are few.
+milliseconds part_of(double seconds, double part, milliseconds most) {
+  return std::min(most, milliseconds(1 + static_cast<std::int64_t>(1000 * part * seconds)));
 }
 
-// One round: every thread takes batches until the time is over.
-class Round {
- public:
-  Round(std::vector<PackedBatch>& work, std::atomic<std::size_t>& next) : work_(work), next_(next) {}
+void sample_peaks(const BenchRig& rig, milliseconds time, Speeds& speeds) {
+  speeds.f32_flops = std::max(speeds.f32_flops, cpu::compute_peak(Precision::f32, rig.threads, time));
+  speeds.flops =
+      rig.precision == Precision::f32 ? speeds.f32_flops : std::max(speeds.flops, cpu::compute_peak(rig.precision, rig.threads, time));
+}
 
-  void run(std::span<const std::shared_ptr<Lane>> lanes, double seconds) {
-    const auto begin = Clock::now();
-    const auto end = begin + std::chrono::duration<double>(seconds);
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < lanes.size(); ++i) {
-      threads.emplace_back([&, i] { take(*lanes[i], end); });
-    }
-    take(*lanes[0], end);
-    for (auto& thread : threads) {
-      thread.join();
-    }
-    seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+// The ops' times and operations, over the time that the lanes had together, by kind of op.
+void share_out(const BenchRig& rig, const Stretch& all, std::vector<double> op_seconds, BenchReport& report) {
+  const auto lanes = static_cast<double>(rig.fleet.lanes().size());
+  const double lane_seconds = all.seconds * lanes;
+  const OpGroups groups = op_groups(rig.graph);
+  op_seconds.resize(rig.graph.ops.size());
+  std::vector<double> at_peak(groups.names.size());
+  for (const std::string& name : groups.names) {
+    report.ops.push_back({.name = name});
   }
-
-  [[nodiscard]] double seconds() const { return seconds_; }
-  [[nodiscard]] double flops() const { return flops_; }
-  [[nodiscard]] std::size_t tokens() const { return tokens_; }
-  [[nodiscard]] std::size_t records() const { return records_; }
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- private:
-  template <class Time>
-  void take(Lane& lane, Time end) {
-    do {
-      const PackedBatch& work = work_[next_.fetch_add(1) % work_.size()];
-      lane.host->buffer = work.buffer;
-      Bucket bucket;
-      auto failure = lane.score(bucket);
-      const std::lock_guard lock(mutex_);
-      if (failure) {
-        error_ = std::move(failure->error);
-        return;
-      }
-      flops_ += work.flops;
-      tokens_ += work.buffer.batch().ids.size();
-      records_ += work.buffer.batch().seqs();
-    } while (Clock::now() < end);
+  for (std::size_t i = 0; i < op_seconds.size(); ++i) {
+    OpShare& group = report.ops[groups.group_of[i]];
+    group.share += op_seconds[i] / lane_seconds;
+    group.flops += all.op_flops[i];  // of all rounds, for now
+    at_peak[groups.group_of[i]] += all.op_flops[i] / flops_for(rig.graph.ops[i], report.speeds);
   }
-
-  std::vector<PackedBatch>& work_;
-  std::atomic<std::size_t>& next_;
-  std::mutex mutex_;
-  double seconds_ = 0;
-  double flops_ = 0;
-  std::size_t tokens_ = 0;
-  std::size_t records_ = 0;
-  std::optional<Error> error_;
-};
+  report.outside = 1;
+  for (std::size_t i = 0; i < report.ops.size(); ++i) {
+    OpShare& group = report.ops[i];
+    const double seconds = group.share * all.seconds;
+    group.flops = seconds > 0 ? group.flops / seconds : 0;
+    group.share_of_peak = seconds > 0 ? at_peak[i] / seconds : 0;
+    report.outside -= group.share;
+    report.share_of_peak += at_peak[i] / all.seconds;
+  }
+  std::ranges::stable_sort(report.ops, std::ranges::greater(), &OpShare::share);
+}
 
 }  // namespace
 
-std::vector<Record> ticket_records(std::size_t count, std::size_t vocab) {
-  // Figures for a benchmark's input, which never reach a score: libm's are good enough.
-  std::mt19937 random(1);
-  std::normal_distribution<double> length(std::log(110.0), 0.55);
-  const auto below = [&random](std::size_t limit) { return static_cast<std::uint32_t>(random() % limit); };
-  std::vector<Record> records(count);
-  for (auto& record : records) {
-    const auto tokens = static_cast<std::size_t>(std::clamp(std::exp(length(random)), 32.0, 512.0));
-    for (std::size_t i = 0; i < tokens; ++i) {
-      record.ids.push_back(below(vocab));
-    }
-    const std::size_t options = 2 + below(7);
-    for (std::size_t i = 0; i < options; ++i) {
-      record.markers.push_back(static_cast<std::uint32_t>(1 + i * (tokens - 1) / options));
-    }
-    record.qtype = static_cast<std::uint8_t>(below(3));
+Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& records, double seconds) {
+  Load load(pack_work(records, rig.graph, rig.stage, rig.threads));
+  if (auto warm = load.run(rig.fleet.lanes(), 0); !warm) {  // plans are built, pages are touched
+    return std::move(warm).error();
   }
-  return records;
-}
-
-Result<BenchReport> bench(Fleet& fleet, const Graph& graph, const StageBuckets& stage, const std::vector<Record>& records,
-                          const BenchOptions& options) {
-  auto work = pack_work(records, graph, stage, options.threads);
-  std::atomic<std::size_t> next = 0;
-  {
-    Round warm(work, next);  // plans are built, pages are touched
-    warm.run(fleet.lanes(), 0);
-  }
+  static_cast<void>(rig.profile.take());
   BenchReport report;
-  double model_seconds = 0;
-  double model_flops = 0;
-  const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
-  report.peak_flops = cpu::fma_peak(options.threads, kPeakSample);
+  auto memory = cpu::read_bandwidth(rig.threads, cpu::bandwidth_buffer(), part_of(seconds, 0.1, milliseconds(500)));
+  if (!memory) {
+    return std::move(memory).error();
+  }
+  report.memory = *memory;
+  report.speeds.bytes = memory->bytes_per_second;
+  const auto sample = part_of(seconds, 0.05, milliseconds(200));
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  sample_peaks(rig, sample, report.speeds);
+  Stretch all;
   do {
-    Round round(work, next);
-    round.run(fleet.lanes(), options.seconds / 8);
-    if (round.error()) {
-      return *round.error();
+    auto round = load.run(rig.fleet.lanes(), seconds / 8);
+    if (!round) {
+      return std::move(round).error();
     }
     ++report.rounds;
-    model_seconds += round.seconds();
-    model_flops += round.flops();
-    report.tokens += round.tokens();
-    report.records += round.records();
-    report.best_model_flops = std::max(report.best_model_flops, round.flops() / round.seconds());
-    report.peak_flops = std::max(report.peak_flops, cpu::fma_peak(options.threads, kPeakSample));
+    all.add(*round);
+    report.best_model_flops = std::max(report.best_model_flops, round->flops() / round->seconds);
+    sample_peaks(rig, sample, report.speeds);
   } while (Clock::now() < end);
-  report.model_flops = model_flops / model_seconds;
-  report.tokens_per_second = static_cast<double>(report.tokens) / model_seconds;
-  report.records_per_second = static_cast<double>(report.records) / model_seconds;
+  report.model_flops = all.flops() / all.seconds;
+  report.tokens = all.tokens;
+  report.records = all.records;
+  report.tokens_per_second = all.tokens_per_second();
+  report.records_per_second = static_cast<double>(all.records) / all.seconds;
+  share_out(rig, all, rig.profile.take(), report);
   return report;
 }
 

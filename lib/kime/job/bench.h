@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <string>
 #include <vector>
 
-#include "kime/batch/batch.h"
+#include "kime/backend/cpu/bandwidth.h"
+#include "kime/backend/cpu/profile.h"
+#include "kime/base/precision.h"
+#include "kime/graph/costs.h"
 #include "kime/graph/graph.h"
 #include "kime/io/record.h"
 #include "kime/job/fleet.h"
@@ -13,29 +16,41 @@
 
 namespace kime {
 
-/// Records like support tickets: lengths log-normal around 110 tokens, 32 to 512, 2 to 8 markers. The same ones every time.
-[[nodiscard]] std::vector<Record> ticket_records(std::size_t count, std::size_t vocab);
-
-struct BenchOptions {
+/// What is measured: a fleet of one checkpoint, whose graph this is, and which fills this profile.
+struct BenchRig {
+  Fleet& fleet;
+  const Graph& graph;
+  const StageBuckets& stage;
+  cpu::Profile& profile;
   std::size_t threads = 1;
-  double seconds = 10;  ///< In all, about; each round does at least one pass of every thread over a batch.
+  Precision precision = Precision::f32;  ///< Of the graph's gemms.
+};
+
+/// A kind of op over all layers.
+struct OpShare {
+  std::string name;
+  double share = 0;          ///< Of the lanes' time.
+  double flops = 0;          ///< Useful ones a second, as if all lanes were at it; 0: none are counted.
+  double share_of_peak = 0;  ///< Of the peak of its own precision.
 };
 
 struct BenchReport {
   std::size_t rounds = 0;
-  double peak_flops = 0;   ///< A second: the best of the samples between the rounds.
+  Speeds speeds;  ///< The machine's: the best of the samples between the rounds.
+  cpu::Bandwidth memory;
   double model_flops = 0;  ///< Useful ones a second, over all rounds.
   double best_model_flops = 0;
+  double share_of_peak = 0;  ///< The time that the ops would take at their precisions' peaks, of the time that there was.
   double tokens_per_second = 0;
   double records_per_second = 0;
   std::size_t records = 0;  ///< Scored, over all rounds.
   std::size_t tokens = 0;
-  [[nodiscard]] double share() const { return model_flops / peak_flops; }
+  std::vector<OpShare> ops;  ///< The longest first.
+  double outside = 0;        ///< The share of the lanes' time that no op had.
 };
 
-/// Scores the records over and over, packed as a run packs them, and measures the machine's peak between the rounds, on the same threads.
-/// A fleet of one checkpoint, whose graph this is. Errors: those of the lanes.
-Result<BenchReport> bench(Fleet& fleet, const Graph& graph, const StageBuckets& stage, const std::vector<Record>& records,
-                          const BenchOptions& options);
+/// Scores the records over and over for about so many seconds, packed as a run packs them, and measures the machine's peak between the
+/// rounds, on the same threads. Each round does at least one batch on every lane. Errors: those of the lanes; `device` without memory.
+Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& records, double seconds);
 
 }  // namespace kime

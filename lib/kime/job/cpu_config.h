@@ -12,6 +12,7 @@ namespace kime {
   config.driver.threads = cpu.threads;
   config.driver.virtual_cpus = cpu.virtual_cpus;
   config.driver.streams = cpu.streams;
+  config.driver.profile = cpu.profile;
   config.streams = cpu.streams;
   return config;
 }

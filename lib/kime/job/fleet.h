@@ -20,6 +20,10 @@
 
 namespace kime {
 
+namespace cpu {
+class Profile;
+}
+
 /// A checkpoint to be loaded; the tensors outlive the loading.
 struct ModelToLoad {
   const TensorSource* tensors = nullptr;
@@ -66,6 +70,7 @@ struct CpuFleetOptions {
   std::size_t threads = 0;       ///< 0: as many as this process may use.
   std::size_t virtual_cpus = 0;  ///< 0: one device per NUMA node.
   StreamStrategy streams;
+  std::shared_ptr<cpu::Profile> profile = nullptr;  ///< To which all devices add how long their ops take, if any.
 };
 
 /// Loads the checkpoints on the CPU devices. Errors: what keeps the last device from starting.

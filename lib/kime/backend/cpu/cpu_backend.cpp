@@ -1,6 +1,7 @@
 #include "kime/backend/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kime/backend/cpu/check.h"
 #include "kime/backend/cpu/fp_scope.h"
@@ -23,8 +24,8 @@ class ActiveRun {
 
 }  // namespace
 
-CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels)
-    : kernels_(kernels), threads_(std::max<std::size_t>(threads, 1)), crew_(threads_) {
+CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels, std::shared_ptr<cpu::Profile> profile)
+    : kernels_(kernels), threads_(std::max<std::size_t>(threads, 1)), crew_(threads_), profile_(std::move(profile)) {
 }
 
 Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph, const kernels::Table& kernels) {
@@ -50,7 +51,7 @@ Status CpuBackend::run(const cpu::Plan& plan, const Batch& batch, std::byte* mem
   }
   const cpu::FpScope fp;
   const ActiveRun active(active_);
-  cpu::Runner(kernels_, {crew_, active_, threads_}, plan, batch, memory).run(logits, act);
+  cpu::Runner(kernels_, {crew_, active_, threads_, profile_.get()}, plan, batch, memory).run(logits, act);
   return {};
 }
 

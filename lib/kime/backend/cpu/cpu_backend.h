@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 
 #include "kernels/cpu/kernels.h"
 #include "kime/backend/cpu/crew.h"
 #include "kime/backend/cpu/plan.h"
+#include "kime/backend/cpu/profile.h"
 #include "kime/backend/cpu/weights.h"
 #include "kime/base/caps.h"
 #include "kime/base/error.h"
@@ -22,8 +24,9 @@ namespace kime {
 class CpuBackend {
  public:
   /// `threads` (at least 1) is how many threads compute at a time: callers of run() and helpers together, as long as no more than that
-  /// many call at a time. The kernels are those of the best instruction set, unless told otherwise.
-  explicit CpuBackend(std::size_t threads, const kernels::Table& kernels = kernels::table());
+  /// many call at a time. The kernels are those of the best instruction set, unless told otherwise. Runs add to `profile`, if any.
+  explicit CpuBackend(std::size_t threads, const kernels::Table& kernels = kernels::table(),
+                      std::shared_ptr<cpu::Profile> profile = nullptr);
 
   [[nodiscard]] Caps caps() const { return {.name = "cpu", .threads = threads_}; }
   [[nodiscard]] const kernels::Table& kernels() const { return kernels_; }
@@ -45,6 +48,7 @@ class CpuBackend {
   const kernels::Table& kernels_;
   std::size_t threads_;
   cpu::Crew crew_;
+  std::shared_ptr<cpu::Profile> profile_;
   mutable std::atomic<std::size_t> active_{0};  ///< Calls of run() that are under way.
 };
 

@@ -33,8 +33,8 @@ Batch batch_at(const std::byte* inputs, const Bucket& bucket, const Extent& coun
 
 }  // namespace
 
-CpuDriver::CpuDriver(const Config& config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans)
-    : config_(config), topology_(std::move(topology)), plans_(std::move(plans)), backends_(plans_.size()) {
+CpuDriver::CpuDriver(Config config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans)
+    : config_(std::move(config)), topology_(std::move(topology)), plans_(std::move(plans)), backends_(plans_.size()) {
 }
 
 Result<std::unique_ptr<CpuDriver>> CpuDriver::open(const Config& config) {
@@ -85,7 +85,8 @@ const CpuBackend& CpuDriver::backend(std::size_t ordinal) {
   if (!backend) {
     // On a thread of its own: helpers inherit the place of the thread that makes them, and the caller may be kept to a few cores.
     std::thread maker([&] {
-      cpu::run_on_node(topology_, plans_[ordinal].node, [&] { backend = std::make_unique<CpuBackend>(plans_[ordinal].threads); });
+      cpu::run_on_node(topology_, plans_[ordinal].node,
+                       [&] { backend = std::make_unique<CpuBackend>(plans_[ordinal].threads, kernels::table(), config_.profile); });
     });
     maker.join();
   }

@@ -20,10 +20,11 @@ namespace kime {
 class CpuDriver {
  public:
   struct Config {
-    std::size_t threads = 0;       ///< In all; 0: as many as this process may use.
-    std::size_t virtual_cpus = 0;  ///< Devices to split them into; 0: one per NUMA node.
-    StreamStrategy streams;        ///< How many a device will have, which decides where they lie.
-    bool share_memory = true;      ///< Devices on one node use each other's weights in place; without it they copy them.
+    std::size_t threads = 0;                          ///< In all; 0: as many as this process may use.
+    std::size_t virtual_cpus = 0;                     ///< Devices to split them into; 0: one per NUMA node.
+    StreamStrategy streams;                           ///< How many a device will have, which decides where they lie.
+    bool share_memory = true;                         ///< Devices on one node use each other's weights in place; without it they copy them.
+    std::shared_ptr<cpu::Profile> profile = nullptr;  ///< To which runs add, if any.
     bool operator==(const Config&) const = default;
   };
   using Slab = Pages;
@@ -74,7 +75,7 @@ class CpuDriver {
   Status run(Stream& stream, Routine& routine, const Places<Slab>& places, const Extent& counts);
 
  private:
-  CpuDriver(const Config& config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans);
+  CpuDriver(Config config, cpu::CpuTopology topology, std::vector<cpu::CpuDevicePlan> plans);
   const CpuBackend& backend(std::size_t ordinal);
 
   Config config_;

@@ -63,8 +63,9 @@ class Linking {
   Linking(const Weights& weights, const Graph& graph, const Code& code) : weights_(weights), graph_(graph), code_(code) {}
 
   Result<Plan> link(std::size_t workers) && {
-    for (const Op& op : graph_.ops) {
-      std::visit(*this, op);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      std::visit(*this, graph_.ops[i]);
+      plan_.ops_.resize(plan_.steps_.size(), static_cast<std::uint32_t>(i));
     }
     if (error_) {
       return *std::move(error_);

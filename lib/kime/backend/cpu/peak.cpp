@@ -7,7 +7,12 @@
 
 namespace kime::cpu {
 
-double fma_peak(std::size_t threads, std::chrono::milliseconds time) {
+namespace {
+
+using Measure = double (*)(std::size_t rounds, float* sink);
+
+// Operations a second of all threads together.
+double peak_of(Measure operations, std::size_t threads, std::chrono::milliseconds time) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kRounds = 20000;
   std::vector<double> rates(threads);
@@ -19,7 +24,7 @@ double fma_peak(std::size_t threads, std::chrono::milliseconds time) {
     double done = 0;
     auto now = begin;
     while (now - begin < time) {
-      done += kernels::table().fma_peak(kRounds, &sink);
+      done += operations(kRounds, &sink);
       now = Clock::now();
     }
     rates[index] = done / std::chrono::duration<double>(now - begin).count();
@@ -37,6 +42,19 @@ double fma_peak(std::size_t threads, std::chrono::milliseconds time) {
     sum += rate;
   }
   return sum;
+}
+
+// FMAs where narrow products have no instruction of their own.
+Measure measure_of(Precision precision) {
+  const kernels::Table& table = kernels::table();
+  const kernels::Narrow* narrow = precision == Precision::bf16 ? table.bf16 : precision == Precision::int8 ? table.int8 : nullptr;
+  return narrow == nullptr || narrow->peak == nullptr ? table.fma_peak : narrow->peak;
+}
+
+}  // namespace
+
+double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time) {
+  return peak_of(measure_of(precision), threads, time);
 }
 
 std::string_view target_in_use() {

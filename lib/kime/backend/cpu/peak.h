@@ -7,11 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/base/precision.h"
+
 namespace kime::cpu {
 
-/// Floating-point operations a second (a fused multiply-add counts as two) that `threads` threads reach together on registers alone, with
-/// the instruction set in use, over about `time`.
-[[nodiscard]] double fma_peak(std::size_t threads, std::chrono::milliseconds time);
+/// Operations a second (an add and a multiply count as two) that `threads` threads reach together on registers alone, with the instructions
+/// that gemms of that precision take here, over about `time`.
+[[nodiscard]] double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time);
 
 /// The instruction set in use ("avx512", ...), all that were compiled, and those that this CPU runs, best first.
 [[nodiscard]] std::string_view target_in_use();

@@ -108,6 +108,7 @@ class Plan {
 
   Bucket bucket_;
   std::vector<Step> steps_;
+  std::vector<std::uint32_t> ops_;  ///< By step: the op of the graph that it belongs to.
   Matrix logits_;
   Matrix act_;
   std::vector<std::shared_ptr<RopeTable>> ropes_;

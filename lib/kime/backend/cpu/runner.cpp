@@ -1,7 +1,9 @@
 #include "kime/backend/cpu/runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 namespace kime::cpu {
 
@@ -48,11 +50,29 @@ void Runner::run(float* logits, float* act) {
   for (const auto& rope : plan_.ropes_) {
     rope->fill(longest);
   }
-  for (const Step& step : plan_.steps_) {
-    std::visit(*this, step);
+  if (share_.profile != nullptr) {
+    run_profiled(*share_.profile);
+  } else {
+    for (const Step& step : plan_.steps_) {
+      std::visit(*this, step);
+    }
   }
   std::copy_n(data(plan_.logits_), extent_.markers, logits);
   std::copy_n(data(plan_.act_), 2 * extent_.seqs, act);
+}
+
+void Runner::run_profiled(Profile& profile) const {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  seconds.reserve(plan_.steps_.size());
+  auto begin = Clock::now();
+  for (const Step& step : plan_.steps_) {
+    std::visit(*this, step);
+    const auto end = Clock::now();
+    seconds.push_back(std::chrono::duration<double>(end - begin).count());
+    begin = end;
+  }
+  profile.add(plan_.ops_, seconds);
 }
 
 void Runner::index_picks() const {

@@ -8,6 +8,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kime/backend/cpu/crew.h"
 #include "kime/backend/cpu/plan.h"
+#include "kime/backend/cpu/profile.h"
 #include "kime/batch/batch.h"
 #include "kime/graph/planner.h"
 
@@ -18,6 +19,7 @@ struct Share {
   const Crew& crew;
   const std::atomic<std::size_t>& active;
   std::size_t threads = 1;
+  Profile* profile = nullptr;  ///< Where runs add their times, if anywhere.
 };
 
 /// Made for one run; a visitor of steps. How a step is split over workers never changes a result: every output element is computed by
@@ -27,7 +29,8 @@ class Runner {
   /// `memory`: Code::bytes of it.
   Runner(const kernels::Table& kernels, const Share& share, const Plan& plan, const Batch& batch, std::byte* memory);
 
-  /// Runs all steps and copies the results out: a logit for each marker, a pair for each sequence. Allocates nothing.
+  /// Runs all steps and copies the results out: a logit for each marker, a pair for each sequence. Allocates nothing, unless
+  /// it is profiled.
   void run(float* logits, float* act);
 
   void operator()(const EmbedStep& step) const;
@@ -44,6 +47,7 @@ class Runner {
   void attend(const AttentionStep& step, std::size_t seq, std::size_t head, std::size_t part, std::size_t parts, std::size_t worker) const;
   void index_picks() const;
   void prepare(const GemmStep& step, std::size_t rows) const;
+  void run_profiled(Profile& profile) const;
 
   [[nodiscard]] float* data(const Matrix& matrix) const { return arena_ + matrix.offset; }
   [[nodiscard]] std::size_t rows(const Matrix& matrix) const { return row_count(matrix.rows, extent_); }

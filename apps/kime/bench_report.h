@@ -1,0 +1,26 @@
+// A benchmark's findings as text and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "kime/job/bench.h"
+#include "kime/job/bench_sweep.h"
+
+namespace kime::app {
+
+struct BenchFindings {
+  std::string model;
+  std::size_t threads = 1;
+  std::size_t devices = 1;
+  Precision precision = Precision::f32;
+  BenchReport report;
+  std::optional<SweepReport> sweep;
+};
+
+/// To standard output, in columns.
+void print(const BenchFindings& findings);
+[[nodiscard]] nlohmann::json as_json(const BenchFindings& findings);
+
+}  // namespace kime::app

@@ -1,0 +1,62 @@
+// What benchmarks score, and one stretch of scoring it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kime/batch/batch.h"
+#include "kime/graph/costs.h"
+#include "kime/graph/graph.h"
+#include "kime/io/record.h"
+#include "kime/job/lane.h"
+#include "kime/job/stage.h"
+
+namespace kime {
+
+/// Records like support tickets: lengths log-normal around 110 tokens, 32 to 512, 2 to 8 markers. The same ones every time.
+[[nodiscard]] std::vector<Record> ticket_records(std::size_t count, std::size_t vocab);
+/// Records of so many tokens each, with 4 markers. The same ones every time.
+[[nodiscard]] std::vector<Record> even_records(std::size_t count, std::size_t tokens, std::size_t vocab);
+
+struct PackedBatch {
+  BatchBuffer buffer;
+  std::vector<OpCost> costs;  ///< By op.
+};
+
+/// A batch of these records, which are sound.
+[[nodiscard]] PackedBatch one_batch(std::span<const Record> records, const Graph& graph);
+/// The records in batches, as a run over so many streams packs them.
+[[nodiscard]] std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage,
+                                                 std::size_t streams);
+
+/// What a stretch of scoring did.
+struct Stretch {
+  double seconds = 0;  ///< Until the last lane had ended.
+  std::size_t tokens = 0;
+  std::size_t records = 0;
+  std::vector<double> op_flops;  ///< Useful ones, by op.
+
+  [[nodiscard]] double flops() const;
+  [[nodiscard]] double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  void add(const Stretch& other);
+};
+
+/// A loop over batches, which any number of lanes score, each on a thread of its own, for a given time.
+class Load {
+ public:
+  explicit Load(std::vector<PackedBatch> work) : work_(std::move(work)) {}
+
+  /// Goes on where it last stopped. Each lane scores at least one batch, and begins no other that would end past the time, judging by
+  /// the one before. Errors: the last one of a lane.
+  Result<Stretch> run(std::span<const std::shared_ptr<Lane>> lanes, double seconds);
+
+ private:
+  std::vector<PackedBatch> work_;
+  std::atomic<std::size_t> next_{0};
+};
+
+}  // namespace kime
