@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 // resumed rarely.
 inline constexpr std::size_t kBlockK = 256;
 // Rows of c whose unfinished sums are kept at a time; a panel of b is read once for each such block of rows.
-inline constexpr std::size_t kBlockRows = 43 * kTileRows;
+inline constexpr std::size_t kBlockRows = 48 * kTileRows;
 
 // The finished sums of one row and panel, on their way to c: bias, then activation, then what c holds.
 HWY_INLINE F16 Finish(F16 x, const float* bias, std::size_t n, Activation activation) {
@@ -87,9 +87,21 @@ inline void MatMulPanel(const Gemm& g, std::size_t panel, std::size_t row0, std:
   }
 }
 
+// Rows of each block where `rows` are to be divided into blocks of at most `most`, a multiple of `tile`: about as many in each, since each
+// block reads all of b.
+HWY_INLINE std::size_t EvenBlock(std::size_t rows, std::size_t most, std::size_t tile) {
+  const std::size_t tiles = (rows + tile - 1) / tile;
+  const std::size_t blocks = (tiles + most / tile - 1) / (most / tile);
+  return (tiles + blocks - 1) / blocks * tile;
+}
+
 inline void MatMul(const Gemm& g, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
-  for (std::size_t row = row0; row < row1; row += kBlockRows) {
-    const std::size_t end = row1 - row < kBlockRows ? row1 : row + kBlockRows;
+  if (row0 == row1) {
+    return;
+  }
+  const std::size_t block = EvenBlock(row1 - row0, kBlockRows, kTileRows);
+  for (std::size_t row = row0; row < row1; row += block) {
+    const std::size_t end = row1 - row < block ? row1 : row + block;
     for (std::size_t panel = panel0; panel < panel1; ++panel) {
       MatMulPanel(g, panel, row, end);
     }

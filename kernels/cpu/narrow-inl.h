@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
 namespace HWY_NAMESPACE {
 
-// A multiple of every tile_rows, or nearly.
-inline constexpr std::size_t kNarrowRows = 256;
+// A multiple of every tile_rows.
+inline constexpr std::size_t kNarrowRows = 288;
 
 // Integer sums to float32, in place: the output's scale first, then the token's.
 HWY_INLINE void Dequantize(float* sums, std::size_t rows, std::size_t width, const float* a_scales, const float* b_scales) {
@@ -80,7 +80,10 @@ inline void NarrowPanel(const NarrowOperands& o, const Gemm& g, std::size_t pane
 
 inline void NarrowMatMul(const NarrowOperands& o, const Gemm& g, std::size_t row0, std::size_t row1, std::size_t panel0,
                          std::size_t panel1) {
-  const std::size_t block = kNarrowRows / o.kernel->tile_rows * o.kernel->tile_rows;
+  if (row0 == row1) {
+    return;
+  }
+  const std::size_t block = EvenBlock(row1 - row0, kNarrowRows, o.kernel->tile_rows);
   for (std::size_t row = row0; row < row1; row += block) {
     const std::size_t end = row1 - row < block ? row1 : row + block;
     for (std::size_t panel = panel0; panel < panel1; ++panel) {

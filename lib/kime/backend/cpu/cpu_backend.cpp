@@ -1,6 +1,7 @@
 #include "kime/backend/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "kime/backend/cpu/check.h"
@@ -37,7 +38,11 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const cpu::FpScope fp;
-  return cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
+  auto loaded = cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
+  if (loaded) {
+    huge_pages_.add(memory, layout.bytes());
+  }
+  return loaded;
 }
 
 Result<cpu::Plan> CpuBackend::link(const cpu::Weights& weights, const Graph& graph, const cpu::Code& code) const {
@@ -51,7 +56,9 @@ Status CpuBackend::run(const cpu::Plan& plan, const Batch& batch, std::byte* mem
   }
   const cpu::FpScope fp;
   const ActiveRun active(active_);
+  const auto begin = std::chrono::steady_clock::now();
   cpu::Runner(kernels_, {crew_, active_, threads_, profile_.get()}, plan, batch, memory).run(logits, act);
+  huge_pages_.after_run(std::chrono::steady_clock::now() - begin);
   return {};
 }
 

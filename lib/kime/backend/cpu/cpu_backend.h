@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kime/backend/cpu/crew.h"
+#include "kime/backend/cpu/huge_pages.h"
 #include "kime/backend/cpu/plan.h"
 #include "kime/backend/cpu/profile.h"
 #include "kime/backend/cpu/weights.h"
@@ -48,6 +49,7 @@ class CpuBackend {
   const kernels::Table& kernels_;
   std::size_t threads_;
   cpu::Crew crew_;
+  mutable cpu::HugePages huge_pages_;
   std::shared_ptr<cpu::Profile> profile_;
   mutable std::atomic<std::size_t> active_{0};  ///< Calls of run() that are under way.
 };

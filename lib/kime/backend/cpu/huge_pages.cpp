@@ -1,0 +1,65 @@
+#include "kime/backend/cpu/huge_pages.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace kime::cpu {
+
+namespace {
+
+constexpr std::size_t kHuge = std::size_t{2} << 20;
+constexpr HugePages::Seconds kPatience{2};  // of runs, before anything is done
+constexpr double kShare = 0.1;              // of a run's time that may be spent after it
+
+}  // namespace
+
+void HugePages::add(std::byte* memory, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::size_t skip = (kHuge - address % kHuge) % kHuge;
+  if (bytes < skip + kHuge) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (count_ < kRanges) {
+    ranges_[count_++] = {memory + skip, memory + skip + (bytes - skip) / kHuge * kHuge};
+    pending_.store(true, std::memory_order_release);
+  }
+}
+
+void HugePages::after_run(Seconds run) {
+  if (!pending_.load(std::memory_order_acquire)) {
+    return;
+  }
+  const double before = ran_.fetch_add(run.count(), std::memory_order_relaxed);
+  if (before >= kPatience.count()) {
+    work(run * kShare);
+  }
+}
+
+void HugePages::work(Seconds budget) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) {
+    return;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  while (count_ > 0) {
+    Range& range = ranges_[count_ - 1];
+    if (range.next == range.end || madvise(range.next, kHuge, MADV_COLLAPSE) != 0) {
+      --count_;
+      continue;
+    }
+    range.next += kHuge;
+    made_.fetch_add(1, std::memory_order_relaxed);
+    if (std::chrono::steady_clock::now() - begin >= budget) {
+      return;
+    }
+  }
+  pending_.store(false, std::memory_order_release);
+}
+
+}  // namespace kime::cpu
