@@ -38,8 +38,10 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const cpu::FpScope fp;
+  cpu::ask_for_huge_pages(memory, layout.bytes(), false);
   auto loaded = cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
   if (loaded) {
+    cpu::ask_for_huge_pages(memory, layout.bytes(), true);
     huge_pages_.add(memory, layout.bytes());
   }
   return loaded;

@@ -97,7 +97,11 @@ Result<Pages> CpuDriver::alloc(std::size_t /*ordinal*/, std::size_t bytes, std::
   if (const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); alignment > page) {
     return Error(ErrorKind::device, fmt::format("an alignment of {} bytes; the CPU gives pages of {}", alignment, page));
   }
-  return Pages::make(bytes);
+  auto slab = Pages::make(bytes);
+  if (slab) {
+    cpu::ask_for_huge_pages(slab->data(), bytes, true);
+  }
+  return slab;
 }
 
 Status CpuDriver::zero(Stream& /*stream*/, Place<Slab> place, std::size_t bytes) {

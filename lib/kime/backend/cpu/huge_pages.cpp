@@ -1,6 +1,7 @@
 #include "kime/backend/cpu/huge_pages.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -14,9 +15,18 @@ namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 constexpr HugePages::Seconds kPatience{2};  // of runs, before anything is done
-constexpr double kShare = 0.1;              // of a run's time that may be spent after it
+constexpr double kShare = 0.25;             // of a run's time that may be spent after it
 
 }  // namespace
+
+void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t skip = (page - address % page) % page;
+  if (bytes > skip) {
+    madvise(memory + skip, bytes - skip, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a hint: where it is not taken, nothing is lost
+  }
+}
 
 void HugePages::add(std::byte* memory, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);

@@ -8,10 +8,14 @@
 
 namespace kime::cpu {
 
+/// Asks for huge pages where memory is first touched from now on, or for none. What a run computes in is worth it at once: it is small, and
+/// read and written over and over.
+void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted);
+
 /// A pass over a batch reads all weights, and on pages of 4 KiB pays a walk of page tables for each: float32 products over weights that lie
-/// in memory reached 73 % of the FMA peak so, 87 % on pages of 2 MiB. To make these costs up to a second a gigabyte or more, on some
+/// in memory reached 73 % of the FMA peak so, 87 % on pages of 2 MiB. But first touch of these costs up to three seconds a gigabyte on some
 /// machines, so nothing is done until the runs have taken some time, and then by who runs, a little at a time: after each run at most a
-/// tenth of what it took. What a page holds never changes. Where the system cannot do it (Linux before 6.1) nothing happens.
+/// quarter of what it took. What a page holds never changes. Where the system cannot do it (Linux before 6.1) nothing happens.
 class HugePages {
  public:
   using Seconds = std::chrono::duration<double>;
