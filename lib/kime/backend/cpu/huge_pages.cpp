@@ -14,8 +14,8 @@ namespace kime::cpu {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-constexpr HugePages::Seconds kPatience{2};  // of runs, before anything is done
-constexpr double kShare = 0.25;             // of a run's time that may be spent after it
+constexpr HugePages::Seconds kPatience{10};  // of runs, before anything is done
+constexpr double kShare = 0.25;              // of a run's time that may be spent after it
 
 }  // namespace
 
