@@ -15,8 +15,11 @@ HIDDEN = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX,-AVX512F,-AV
 CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_parity.py")
 
 
-def golden(name):
-    return read(TESTDATA, "golden", name + ".jsonl")
+NARROW = ("bf16", "int8")
+
+
+def golden(name, precision="f32"):
+    return read(TESTDATA, "golden", name + ("" if precision == "f32" else "." + precision) + ".jsonl")
 
 
 def targets():
@@ -98,7 +101,71 @@ class Golden(Case):
         self.assertEqual(ran.stdout.splitlines(keepends=True)[::2], want)
 
 
+class Narrow(Golden):
+    """All of the above for the other precisions, where their own code has a say."""
+
+    def each(self, names, *args, **more):
+        for precision in NARROW:
+            for name in names:
+                with self.subTest(name, precision=precision, args=args, **more):
+                    self.assertEqual(self.bits(name, "--precision", precision, *args, **more), golden(name, precision))
+
+    def test_every_set(self):
+        self.each(SETS)
+
+    def test_any_number_of_threads(self):
+        for threads in ("1", "3", "7"):
+            self.each(("demo", "nohead-f32"), "--threads", threads)
+        self.each(("demo", "nohead-f32"), "--virtual-cpus", "2", "--streams", "2")
+
+    def test_every_target_that_this_cpu_has(self):
+        for target in targets()[1]:
+            self.each(("nohead-f32",) if target == "scalar" or SANITIZED else SETS, env={"KIME_CPU_TARGET": target})
+
+    def test_a_libc_without_avx2_and_fma(self):
+        if platform.machine() != "x86_64":
+            self.skipTest("the tunables are x86-64's")
+        self.each(("nohead-f32",), env=HIDDEN)
+        self.each(("nohead-f32",), env={**HIDDEN, "KIME_CPU_TARGET": "scalar"})
+
+    def test_any_order(self):
+        source = read(DEMO, "records.jsonl").splitlines(keepends=True)
+        path = self.path("reversed.jsonl", b"".join(reversed(source)))
+        for precision in NARROW:
+            ran = self.bits("demo", "--precision", precision, records=path)
+            self.assertEqual(ran.splitlines(), golden("demo", precision).splitlines()[::-1])
+
+    def test_one_record_a_run(self):
+        source = read(DEMO, "records.jsonl").splitlines(keepends=True)
+        for precision in NARROW:
+            want = golden("demo", precision).splitlines(keepends=True)
+            for i in range(0, len(source), 19):
+                self.assertEqual(kime("score", "-m", DEMO, "--precision", precision, stdin=source[i]).stdout, want[i])
+
+    def test_any_bucket_table(self):
+        for table in ("s 150 1 16\n", "s 200 2 16\ns 4000 60 400\n", "s 16384 2000 16384\n"):
+            self.each(("demo",), "--buckets", self.path("table", table.encode()), "--stage", "s")
+
+    def test_bad_records_between_change_nothing(self):
+        source = read(DEMO, "records.jsonl").splitlines(keepends=True)
+        for precision in NARROW:
+            ran = kime("score", "-m", DEMO, "--precision", precision, stdin=b"".join(line + b"broken\n" for line in source))
+            self.assertEqual(ran.returncode, 1)
+            self.assertEqual(ran.stdout.splitlines(keepends=True)[::2], golden("demo", precision).splitlines(keepends=True))
+
+
 class Parity(Case):
+    def test_other_precisions_are_within_their_tolerances(self):
+        import subprocess
+        import sys
+        for name, where in SETS.items():
+            for precision in NARROW:
+                with self.subTest(name, precision=precision):
+                    ran = kime("score", "-m", where, "--emit", "all", "--precision", precision, os.path.join(where, "records.jsonl"))
+                    judged = subprocess.run([sys.executable, CHECK, where, self.path("scores", ran.stdout), "--precision", precision, "--factor", "0.6"],
+                                            capture_output=True, check=False)
+                    self.assertEqual(judged.returncode, 0, judged.stderr.decode() + judged.stdout.decode())
+
     def test_all_forms_of_every_set_at_half_the_tolerance(self):
         import subprocess
         import sys
