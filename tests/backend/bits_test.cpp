@@ -75,12 +75,14 @@ ModelConfig wide_config() {
 }
 
 TEST_CASE("alone, in any order, in any bucket: the same bits") {
-  for (std::uint64_t seed = 100; seed < 110; ++seed) {
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
+  for (std::uint64_t seed = 100; seed < 105; ++seed) {
     Random random(seed);
     const ModelConfig config = random_config(random);
     CAPTURE(seed, config.hidden, config.head_layers);
     const RandomWeights weights(config, seed, DType::f16);
-    const auto loaded_model = Loaded::load(config, weights, 1);
+    const auto loaded_model = Loaded::load(config, weights, 1, kernels::table(), precision);
     const Loaded& loaded = *loaded_model;
     auto all = records(random, config, 12, 100);
     const auto together = run(loaded, all);
@@ -96,32 +98,36 @@ TEST_CASE("alone, in any order, in any bucket: the same bits") {
 }
 
 TEST_CASE("any number of threads, any instruction set: the same bits") {
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
   const ModelConfig config = wide_config();
   const RandomWeights weights(config, 5, DType::bf16);
   Random random(5);
   auto all = records(random, config, 9, 150);
   all.push_back(records(random, config, 1, 1)[0]);
   all.back().ids.assign(700, 17);
-  const auto want = run(*Loaded::load(config, weights, 1), all);
+  const auto want = run(*Loaded::load(config, weights, 1, kernels::table(), precision), all);
   for (const std::size_t threads : {2U, 3U, 7U}) {
     CAPTURE(threads);
-    const auto loaded_model = Loaded::load(config, weights, threads);
+    const auto loaded_model = Loaded::load(config, weights, threads, kernels::table(), precision);
     const Loaded& loaded = *loaded_model;
     CHECK(first_difference(run(loaded, all), want).empty());
     CHECK(first_difference(run(loaded, std::span(all).last(1)), {want.back()}).empty());
   }
   for (const kernels::Table* table : kernels::tables()) {
     CAPTURE(table->target);
-    CHECK(first_difference(run(*Loaded::load(config, weights, 2, *table), all), want).empty());
+    CHECK(first_difference(run(*Loaded::load(config, weights, 2, *table, precision), all), want).empty());
   }
 }
 
 TEST_CASE("runs that go on at the same time do not touch each other", "[threads]") {
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
   const ModelConfig config = wide_config();
   const RandomWeights weights(config, 6, DType::f16);
   Random random(6);
   const auto all = records(random, config, 12, 120);
-  const auto loaded_model = Loaded::load(config, weights, 3);
+  const auto loaded_model = Loaded::load(config, weights, 3, kernels::table(), precision);
   const Loaded& loaded = *loaded_model;
   const auto want = run(loaded, all);
   std::vector<std::string> differences(5);  // more callers than threads, too
@@ -152,11 +158,13 @@ TEST_CASE("runs that go on at the same time do not touch each other", "[threads]
 }
 
 TEST_CASE("a plan that is run again forgets the batch before") {
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
   const ModelConfig config = wide_config();
   const RandomWeights weights(config, 8);
   Random random(8);
   const auto all = records(random, config, 10, 60);
-  const auto loaded_model = Loaded::load(config, weights, 2);
+  const auto loaded_model = Loaded::load(config, weights, 2, kernels::table(), precision);
   const Loaded& loaded = *loaded_model;
   const auto want = run(loaded, all);
   auto small = loaded.plan({700, 10, 60});
@@ -176,15 +184,17 @@ TEST_CASE("a plan that is run again forgets the batch before") {
 
 #if defined(__x86_64__)
 TEST_CASE("the caller's floating-point settings neither matter nor change") {
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
   const ModelConfig config = wide_config();
   const RandomWeights weights(config, 9);
   Random random(9);
   const auto all = records(random, config, 4, 90);
-  const auto want = run(*Loaded::load(config, weights, 2), all);
+  const auto want = run(*Loaded::load(config, weights, 2, kernels::table(), precision), all);
   const std::uint32_t before = _mm_getcsr();
   constexpr std::uint32_t kOdd = 0x1F80U | 0x8000U | 0x40U | 0x6000U;  // flush to zero, denormals are zero, round towards zero
   _mm_setcsr(kOdd);
-  const auto loaded_model = Loaded::load(config, weights, 2);
+  const auto loaded_model = Loaded::load(config, weights, 2, kernels::table(), precision);
   const Loaded& loaded = *loaded_model;
   const auto got = run(loaded, all);
   const std::uint32_t after = _mm_getcsr();

@@ -28,7 +28,7 @@ class Loaded {
   /// Errors: the backend's.
   static Result<std::unique_ptr<Loaded>> load(const TensorSource& tensors, Graph graph, std::size_t threads,
                                               const kernels::Table& kernels = kernels::table()) {
-    auto layout = CpuBackend::layout(tensors, graph);
+    auto layout = CpuBackend::layout(tensors, graph, kernels);
     if (!layout) {
       return std::move(layout).error();
     }
@@ -43,8 +43,8 @@ class Loaded {
     return loaded;
   }
   static std::unique_ptr<Loaded> load(const ModelConfig& config, const RandomWeights& weights, std::size_t threads,
-                                      const kernels::Table& kernels = kernels::table()) {
-    auto loaded = load(weights.source(), build_graph(config), threads, kernels);
+                                      const kernels::Table& kernels = kernels::table(), Precision precision = Precision::f32) {
+    auto loaded = load(weights.source(), build_graph(config, precision), threads, kernels);
     REQUIRE(loaded);
     return *std::move(loaded);
   }

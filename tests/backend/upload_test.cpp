@@ -53,6 +53,16 @@ TEST_CASE("the head's width is checked like the encoder's") {
   CHECK(CpuBackend::layout(weights.source(), build_graph(config)));
 }
 
+TEST_CASE("rows that are too long for int8 are refused by number") {
+  ModelConfig config = small_config();
+  config.intermediate = 16392;
+  const RandomWeights weights(config, 1);
+  CHECK(CpuBackend::layout(weights.source(), build_graph(config, Precision::bf16)));
+  const auto refused = CpuBackend::layout(weights.source(), build_graph(config, Precision::int8));
+  REQUIRE(!refused);
+  CHECK(refused.error().text() == "unsupported: 16392 columns of encoder.layers.0.mlp.Wo.weight in int8; the most are 16384");
+}
+
 TEST_CASE("heads that do not fill the width are refused") {
   ModelConfig config = small_config();
   config.hidden = 28;

@@ -87,9 +87,11 @@ TEST_CASE("a warmed run allocates nothing on any thread") {
   }
   push_record(small, random, config, 20);
   const Bucket buckets[] = {{32, 8, 32}, {2048, 512, 2048}};
+  const auto precision = GENERATE(Precision::f32, Precision::bf16, Precision::int8);
+  CAPTURE(name_of(precision));
   for (const std::size_t threads : {1U, 3U}) {
     CpuStream cpu(threads);
-    auto program = cpu.program(weights.source(), config);
+    auto program = cpu.program(weights.source(), config, precision);
     REQUIRE(program);
     auto executor = Executor<CpuStream::Backend>::make(*program, "compat", buckets);
     REQUIRE(executor);

@@ -28,8 +28,8 @@ class CpuStream {
     backend_ = std::make_shared<const Backend>(runtime_, *stream, *runtime_.caps(*device), std::chrono::duration<double>(0));
   }
 
-  Result<Program<Backend>> program(const TensorSource& tensors, const ModelConfig& config) {
-    auto graph = std::make_shared<const Graph>(build_graph(config));
+  Result<Program<Backend>> program(const TensorSource& tensors, const ModelConfig& config, Precision precision = Precision::f32) {
+    auto graph = std::make_shared<const Graph>(build_graph(config, precision));
     auto weights = backend_->upload(tensors, *graph);
     if (!weights) {
       return std::move(weights).error();

@@ -116,6 +116,21 @@ TEST_CASE("the first of a single layer gathers its rows once") {
   CHECK(ops_of<GatherPicks>(graph).size() == 1);  // there is no norm between the residual and the projection
 }
 
+TEST_CASE("a precision is that of encoder and head; scorer and act head stay in float32") {
+  for (const Precision precision : kPrecisions) {
+    CAPTURE(name_of(precision));
+    const Graph graph = build_graph(config(3, 2), precision);
+    std::size_t narrow = 0;
+    for (const Gemm& gemm : ops_of<Gemm>(graph)) {
+      const std::string& name = graph.weights[gemm.weight].name;
+      const bool wide = name.starts_with("scorer") || name.starts_with("act_head");
+      CHECK(gemm.precision == (wide ? Precision::f32 : precision));
+      narrow += gemm.precision == precision && !wide ? 1 : 0;
+    }
+    CHECK(narrow == 4 * 5 + 1);  // the last layer has its queries apart
+  }
+}
+
 TEST_CASE("attention follows the layer's pattern") {
   const ModelConfig model = config(2, 1);
   const auto attention = ops_of<Attention>(build_graph(model));

@@ -9,8 +9,8 @@
 
 namespace kime::test {
 
-/// Calls `test(table)` for every target that this CPU has, best first; of those that differ in narrow products only, for one. `test` runs under INFO("target ..."); a target that it lacks gives
-/// a warning, once a process.
+/// Calls `test(table)` for every target that this CPU has, best first; of those that differ in narrow products only, for one. `test` runs
+/// under INFO("target ..."); a target that it lacks gives a warning, once a process.
 template <class F>
 void each_target(F test) {
   static const bool named = [] {

@@ -81,8 +81,8 @@ class Prepared {
     g.k = problem_.s.k;
     g.c = c.data();
     g.ldc = g.n + 5;
-    table_.narrow_gemm({&narrow_, bytes(rows_), a_scales_.data(), bytes(packed_), b_scales_.data(), nullptr, start_.data()}, g, row0, row1, panel0,
-                       panel1);
+    table_.narrow_gemm({&narrow_, bytes(rows_), a_scales_.data(), bytes(packed_), b_scales_.data(), nullptr, start_.data()}, g, row0, row1,
+                       panel0, panel1);
   }
   [[nodiscard]] Guarded run(const kernels::Gemm& epilogue = {}) {
     Guarded c = output(problem_.s);
