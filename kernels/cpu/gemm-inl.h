@@ -20,6 +20,10 @@ namespace HWY_NAMESPACE {
 // Steps of k in a block: a block of a panel (64 KiB) stays near while tiles of rows pass over it, and the tiles' sums are stopped and
 // resumed rarely.
 inline constexpr std::size_t kBlockK = 256;
+// Tiles of rows up to which a product waits for its weights to come from memory. Their blocks are small enough for the nearest cache, and
+// each is asked for while the one before it is used.
+inline constexpr std::size_t kFewTiles = 4;
+inline constexpr std::size_t kFewBlockK = 64;
 // Rows of c whose unfinished sums are kept at a time; a panel of b is read once for each such block of rows.
 inline constexpr std::size_t kBlockRows = 48 * kTileRows;
 
@@ -71,13 +75,20 @@ inline void MatMulPanel(const Gemm& g, std::size_t panel, std::size_t row0, std:
   const std::size_t across = TilesAcross(vecs);
   const std::size_t down = (row1 - row0 + kTileRows - 1) / kTileRows;
   const float* b = g.b + panel * kPanel * g.k;
-  for (std::size_t k0 = 0; k0 < g.k; k0 += kBlockK) {
-    const std::size_t k = g.k - k0 < kBlockK ? g.k - k0 : kBlockK;
+  const bool few = down <= kFewTiles;
+  const std::size_t block = few ? kFewBlockK : kBlockK;
+  for (std::size_t k0 = 0; k0 < g.k; k0 += block) {
+    const std::size_t k = g.k - k0 < block ? g.k - k0 : block;
     const char* ahead = reinterpret_cast<const char*>(b + (k0 + k) * width);
-    const std::size_t lines = LinesAhead(kBlockK * width, across * down, k);
+    const std::size_t lines = few ? 0 : LinesAhead(kBlockK * width, across * down, k);
+    const std::size_t burst = few ? (block * vecs + down - 1) / down : 0;
     for (std::size_t row = row0; row < row1; row += kTileRows) {
       const std::size_t rows = row1 - row < kTileRows ? row1 - row : kTileRows;
       float* t = sums + (row - row0) * kPanel;
+      for (std::size_t i = 0; i < burst; ++i) {
+        __builtin_prefetch(ahead + i * 64, 0, 3);
+      }
+      ahead += burst * 64;
       WideTile(rows, vecs, {g.a + row * g.lda + k0, g.lda, b + k0 * width, width, k, t, kPanel, k0 != 0, ahead, lines});
       ahead += across * lines * 64;
       if (k0 + k == g.k) {
