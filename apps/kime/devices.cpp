@@ -33,6 +33,8 @@ void print_device(const nlohmann::json& device) {
   fmt::print("  SIMD      {} (this CPU runs {}; compiled: {})\n", device["simd_target"].get<std::string>(),
              fmt::join(device["simd_targets"].get<std::vector<std::string>>(), ", "),
              fmt::join(device["simd_targets_compiled"].get<std::vector<std::string>>(), ", "));
+  fmt::print("  products  bf16 by {}, int8 by {}\n", device["products"]["bf16"].get<std::string>(),
+             device["products"]["int8"].get<std::string>());
   fmt::print("  features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
   fmt::print("  class     {} (devices of one class give the same bits)\n", device["class"].get<std::string>());
   fmt::print("  library   oneTBB {}, Highway {}\n", device["driver"]["onetbb"].get<std::string>(),

@@ -13,6 +13,7 @@
 #include "kime/engine/backend.h"
 #include "kime/engine/code_cache.h"
 #include "kime/runtime/multidev.h"
+#include "kime/runtime/wait_or_retire.h"
 
 namespace kime {
 
@@ -175,24 +176,15 @@ class DeviceBackend {
 
   /// Waits for what has been scheduled in a context. Errors: what failed; a device that has not answered in time, which is then retired.
   Status wait(const Context& context) const {
-    auto event = runtime_.all_work(context);
-    if (!event) {
-      return std::move(event).error();
-    }
-    auto done = runtime_.sync_until(*event, deadline_in(timeout_));
+    const auto why = [this] {
+      auto name = runtime_.get_name(stream_);
+      return no_answer(name ? *name : "a device", timeout_);
+    };
+    auto done = wait_or_retire(runtime_, stream_, runtime_.all_work(context), timeout_, why);
     if (!done) {
       return std::move(done).error();
     }
-    if (!*done) {
-      auto device = runtime_.get_physical_device(stream_);
-      auto name = runtime_.get_name(stream_);
-      const Error error = no_answer(name ? *name : "a device", timeout_);
-      if (device) {
-        static_cast<void>(runtime_.retire(*device, error));
-      }
-      return error;
-    }
-    return {};
+    return *done ? Status() : Status(why());
   }
 
   /// The synchronizations that transfers leave to their caller are here: the batch and `outputs` are the host's again when it returns.

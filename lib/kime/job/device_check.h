@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kime/runtime/multidev.h"
+#include "kime/runtime/wait_or_retire.h"
 
 namespace kime {
 
@@ -128,19 +129,14 @@ class DeviceCheck {
   static Status wrong(const char* what) { return Error(ErrorKind::device, std::string(what) + " came back changed"); }
 
   Status wait() {
-    auto event = runtime_.all_work(stream_);
-    if (!event) {
-      return std::move(event).error();
-    }
-    auto done = runtime_.sync_until(*event, deadline_in(timeout_));
+    const auto why = [] { return Error(ErrorKind::device, "it does not answer"); };
+    auto done = wait_or_retire(runtime_, stream_, runtime_.all_work(stream_), timeout_, why);
     if (!done) {
       return std::move(done).error();
     }
     if (!*done) {
-      const Error error(ErrorKind::device, "it does not answer");
-      static_cast<void>(runtime_.retire(device_, error));
       static_cast<void>(runtime_.set_aside(device_, host_));
-      return error;
+      return why();
     }
     return {};
   }

@@ -64,6 +64,10 @@ DeviceProperties CpuDriver::properties(std::size_t ordinal) const {
   known.facts = {{"simd_target", cpu::target_in_use()},
                  {"simd_targets", cpu::runnable_targets()},
                  {"simd_targets_compiled", cpu::compiled_targets()},
+                 {"products",
+                  {{"f32", cpu::products_by(Precision::f32)},
+                   {"bf16", cpu::products_by(Precision::bf16)},
+                   {"int8", cpu::products_by(Precision::int8)}}},
                  {"features", facts.features},
                  {"cache_bytes", {{"l1d", facts.l1d}, {"l2", facts.l2}, {"l3", facts.l3}}},
                  {"driver", {{"onetbb", TBB_runtime_version()}, {"highway", cpu::highway_version()}}}};

@@ -44,17 +44,23 @@ double peak_of(Measure operations, std::size_t threads, std::chrono::millisecond
   return sum;
 }
 
-// FMAs where narrow products have no instruction of their own.
-Measure measure_of(Precision precision) {
+// None for float32.
+const kernels::Narrow* narrow_of(Precision precision) {
   const kernels::Table& table = kernels::table();
-  const kernels::Narrow* narrow = precision == Precision::bf16 ? table.bf16 : precision == Precision::int8 ? table.int8 : nullptr;
-  return narrow == nullptr || narrow->peak == nullptr ? table.fma_peak : narrow->peak;
+  return precision == Precision::bf16 ? table.bf16 : precision == Precision::int8 ? table.int8 : nullptr;
 }
 
 }  // namespace
 
 double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time) {
-  return peak_of(measure_of(precision), threads, time);
+  const kernels::Narrow* narrow = narrow_of(precision);
+  // FMAs where narrow products have no instruction of their own.
+  return peak_of(narrow == nullptr || narrow->peak == nullptr ? kernels::table().fma_peak : narrow->peak, threads, time);
+}
+
+std::string_view products_by(Precision precision) {
+  const kernels::Narrow* narrow = narrow_of(precision);
+  return narrow == nullptr ? "fma" : narrow->name;
 }
 
 std::string_view target_in_use() {

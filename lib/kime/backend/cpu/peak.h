@@ -20,6 +20,9 @@ namespace kime::cpu {
 [[nodiscard]] std::vector<std::string_view> compiled_targets();
 [[nodiscard]] std::vector<std::string_view> runnable_targets();
 
+/// What multiplies in gemms of that precision here: "tdpbf16ps", "vpdpbusd", "fma", ...
+[[nodiscard]] std::string_view products_by(Precision precision);
+
 /// Of the SIMD library that the kernels were compiled with: "1.0.3".
 [[nodiscard]] std::string highway_version();
 
