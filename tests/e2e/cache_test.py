@@ -88,7 +88,16 @@ class Cache(Case):
         ran = self.run_demo()
         self.assertEqual(ran.stdout, want)
         self.assertEqual(len(notices(ran)), 1, ran.stderr)
-        self.assertIn("cannot be written: Permission denied", notices(ran)[0])
+        self.assertIn("it cannot be written: Permission denied", notices(ran)[0])
+        shut = self.path("shut")
+        os.mkdir(shut, 0)
+        self.addCleanup(os.chmod, shut, 0o700)
+        self.cache = os.path.join(shut, "cache")
+        ran = self.run_demo()
+        self.assertEqual(ran.stdout, want)
+        self.assertEqual(len(notices(ran)), 1, ran.stderr)
+        self.assertIn("it cannot be opened: Permission denied, and its folder cannot be made: Permission denied; weights come from",
+                      notices(ran)[0])
 
     def test_no_space_is_one_notice_and_leaves_nothing(self):
         want = self.run_demo(cache=False).stdout

@@ -81,7 +81,7 @@ Trouble write_at(int fd, std::span<const std::byte> bytes, std::size_t offset) {
       continue;
     }
     if (put <= 0) {
-      return system_trouble("cannot be written", put == 0 ? ENOSPC : errno);
+      return system_trouble("it cannot be written", put == 0 ? ENOSPC : errno);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(put));
     offset += static_cast<std::size_t>(put);
@@ -227,7 +227,7 @@ Trouble write_block(int fd, const WeightKey& key, const Block& block) {
   Head head(key, block.bytes);
   const std::size_t begin = head.bytes().size();
   if (::ftruncate(fd, 0) != 0) {
-    return system_trouble("cannot be written", errno);
+    return system_trouble("it cannot be written", errno);
   }
   auto trouble = block.each_piece([&](std::size_t piece, std::size_t offset, std::span<const std::byte> bytes) -> Trouble {
     std::uint64_t checksum = 0;
@@ -246,7 +246,7 @@ Trouble write_block(int fd, const WeightKey& key, const Block& block) {
   }
   head.seal();
   if (trouble = write_at(fd, head.bytes(), 0); !trouble && ::fsync(fd) != 0) {
-    trouble = system_trouble("cannot be written", errno);
+    trouble = system_trouble("it cannot be written", errno);
   }
   return trouble;
 }
@@ -261,16 +261,16 @@ struct Writing {
 Writing write_file(const std::string& folder, const std::string& path, const WeightKey& key, const Block& block) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed && !std::filesystem::is_directory(folder)) {
+  if (failed) {
     return {false, fmt::format("its folder cannot be made: {}", failed.message())};
   }
   const std::string part = path + ".part";
   const Descriptor file(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (file.get() < 0) {
-    return {false, system_trouble("cannot be written", errno)};
+    return {false, system_trouble("it cannot be written", errno)};
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? Writing() : Writing{false, system_trouble("cannot be locked", errno)};
+    return errno == EWOULDBLOCK ? Writing() : Writing{false, system_trouble("it cannot be locked", errno)};
   }
   // Another one may have finished between the opening and the locking: then this is its file, under its last name by now.
   struct stat mine = {};
@@ -280,7 +280,7 @@ Writing write_file(const std::string& folder, const std::string& path, const Wei
   }
   auto trouble = write_block(file.get(), key, block);
   if (!trouble && std::rename(part.c_str(), path.c_str()) != 0) {
-    trouble = system_trouble("cannot be written", errno);
+    trouble = system_trouble("it cannot be written", errno);
   }
   if (trouble) {
     ::unlink(part.c_str());  // so that it takes no space
@@ -289,13 +289,15 @@ Writing write_file(const std::string& folder, const std::string& path, const Wei
   return {true};
 }
 
-// One notice for what was wrong, if anything was.
+// One notice for all that was wrong; empty if nothing was.
 std::string notice_of(const std::string& path, const Reading& reading, const Writing& writing) {
   if (reading.outcome != Reading::Outcome::bad) {
-    return writing.trouble ? fmt::format("cache: {} {}", path, *writing.trouble) : "";
+    return writing.trouble ? fmt::format("cache: {}: {}", path, *writing.trouble) : "";
   }
-  return fmt::format("cache: {}: {}; weights come from the checkpoint, and {}", path, reading.why,
-                     writing.trouble ? "the new file " + *writing.trouble : "the file is written anew");
+  if (writing.trouble) {
+    return fmt::format("cache: {}: {}, and {}; weights come from the checkpoint", path, reading.why, *writing.trouble);
+  }
+  return fmt::format("cache: {}: {}; weights come from the checkpoint, and the file is written anew", path, reading.why);
 }
 
 }  // namespace
@@ -331,7 +333,7 @@ Status WeightCache::load(const TensorSource& tensors, const Graph& graph, const 
   if (const auto after = weight_key(tensors, graph, layout, table, crew, threads); after && *after == *key) {
     writing = write_file(folder_, path, *key, block);
   } else {  // a file of this name would give others the wrong weights
-    writing.trouble = "is not written: the checkpoint changed while it was read";
+    writing.trouble = "it is not written: the checkpoint changed while it was read";
   }
   if (writing.stored) {
     count(&Counts::stored);
