@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "bench_report.h"
 #include "command.h"
@@ -79,7 +80,10 @@ Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& ten
   const auto graph = std::make_shared<const Graph>(build_graph(config, *precision));
   const auto profile = std::make_shared<cpu::Profile>();
   const ModelToLoad loaded{&tensors, graph, config.vocab, ModelConfig::types};
-  auto fleet = make_fleet(options.devices, {&loaded, 1}, *stage, {}, profile);
+  FleetOptions fleet_options;
+  fleet_options.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+  auto cache = options.devices.weight_cache(fleet_options.notice);
+  auto fleet = make_fleet(options.devices, {&loaded, 1}, *stage, std::move(fleet_options), std::move(cache), profile);
   if (!fleet) {
     return std::move(fleet).error();
   }

@@ -26,6 +26,9 @@ void DeviceOptions::add(CLI::App& command) {
       ->type_name("S");
   command.add_flag("--reproducible", reproducible,
                    "Only devices of one class, so that bits never differ from run to run (CPUs are one class)");
+  command.add_option("--cache", cache, "Keep the weights as the CPU reads them in this folder, and take them from there the next time")
+      ->check([](const std::string& folder) { return std::string(folder.empty() ? "the folder's name is empty" : ""); }, "")
+      ->type_name("DIR");
 }
 
 namespace {
@@ -96,8 +99,13 @@ Result<CpuFleetOptions> DeviceOptions::cpu() const {
   return cpu;
 }
 
+std::shared_ptr<cpu::WeightCache> DeviceOptions::weight_cache(const std::function<void(const std::string&)>& notice) const {
+  return cache.empty() ? nullptr : std::make_shared<cpu::WeightCache>(cache, notice);
+}
+
 Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                          FleetOptions fleet, std::shared_ptr<cpu::Profile> profile) {
+                                          FleetOptions fleet, std::shared_ptr<cpu::WeightCache> cache,
+                                          std::shared_ptr<cpu::Profile> profile) {
   auto ordinals = choose_devices(options.devices);
   if (!ordinals) {
     return std::move(ordinals).error();
@@ -107,6 +115,7 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::spa
     return std::move(cpu).error();
   }
   cpu->profile = std::move(profile);
+  cpu->cache = std::move(cache);
   fleet.ordinals = *std::move(ordinals);
   fleet.reproducible = options.reproducible;
   fleet.timeout = std::chrono::duration<double>(options.timeout);

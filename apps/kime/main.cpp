@@ -1,6 +1,7 @@
 // The kime binary: wires the subcommands to the command line.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -58,6 +59,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past the shell's limit is an error like a full disk, not the end at once
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

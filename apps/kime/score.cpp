@@ -76,6 +76,7 @@ struct Prepared {
   std::vector<Calibration> calibrations;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
+  std::shared_ptr<cpu::WeightCache> cache;
   std::unique_ptr<Fleet> fleet;
 };
 
@@ -122,7 +123,18 @@ Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prep
       (*rows)(stream, span);
     };
   }
-  return make_fleet(options.devices, models, prepared.inputs.stage, std::move(fleet));
+  prepared.cache = options.devices.weight_cache(fleet.notice);
+  return make_fleet(options.devices, models, prepared.inputs.stage, std::move(fleet), prepared.cache);
+}
+
+// What came of --cache, for the line that says how long loading took.
+std::string from_cache(const cpu::WeightCache* cache) {
+  const auto counts = cache == nullptr ? cpu::WeightCache::Counts() : cache->counts();
+  if (counts.read == 0) {
+    return counts.stored == 0 ? "" : "; weights put into the cache";
+  }
+  return counts.read == counts.loads ? "; weights from the cache"
+                                     : fmt::format("; {} of {} weights from the cache", counts.read, counts.loads);
 }
 
 Result<Prepared> prepare(const Options& options, Stop& stop) {
@@ -155,8 +167,8 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
     for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
       fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
     }
-    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}\n", seconds, cpu::target_in_use(),
-               counted(prepared.fleet->lanes().size(), "stream"), name_of(*options.precision.cpu()));
+    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}{}\n", seconds, cpu::target_in_use(),
+               counted(prepared.fleet->lanes().size(), "stream"), name_of(*options.precision.cpu()), from_cache(prepared.cache.get()));
     for (const FleetDevice& device : prepared.fleet->devices()) {
       fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));
     }
@@ -277,6 +289,7 @@ void add_score(CLI::App& app, Run& run_command) {
                "  tail -f queue.jsonl | kime score -m checkpoint/ --emit probs --keep\n"
                "  KIME_MODEL=checkpoint/ kime score a.jsonl b.jsonl.zst --on-error stop\n"
                "  kime score records.jsonl -m one/ -m two/ --ensemble mean > scores.jsonl\n"
+               "  kime score records.jsonl -m checkpoint/ --precision int8 --cache ~/.cache/kime > scores.jsonl\n"
                "  kime score records.jsonl -m checkpoint/ --stats stats.json --trace trace.json > scores.jsonl"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }

@@ -13,6 +13,7 @@ namespace kime {
   config.driver.virtual_cpus = cpu.virtual_cpus;
   config.driver.streams = cpu.streams;
   config.driver.profile = cpu.profile;
+  config.driver.cache = cpu.cache;
   config.streams = cpu.streams;
   return config;
 }

@@ -22,7 +22,8 @@ namespace kime {
 
 namespace cpu {
 class Profile;
-}
+class WeightCache;
+}  // namespace cpu
 
 /// A checkpoint to be loaded; the tensors outlive the loading.
 struct ModelToLoad {
@@ -70,7 +71,8 @@ struct CpuFleetOptions {
   std::size_t threads = 0;       ///< 0: as many as this process may use.
   std::size_t virtual_cpus = 0;  ///< 0: one device per NUMA node.
   StreamStrategy streams;
-  std::shared_ptr<cpu::Profile> profile = nullptr;  ///< To which all devices add how long their ops take, if any.
+  std::shared_ptr<cpu::Profile> profile = nullptr;    ///< To which all devices add how long their ops take, if any.
+  std::shared_ptr<cpu::WeightCache> cache = nullptr;  ///< Where packed weights are kept, if anywhere.
 };
 
 /// Loads the checkpoints on the CPU devices. Errors: what keeps the last device from starting.

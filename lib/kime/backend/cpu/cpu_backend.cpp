@@ -25,8 +25,13 @@ class ActiveRun {
 
 }  // namespace
 
-CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels, std::shared_ptr<cpu::Profile> profile)
-    : kernels_(kernels), threads_(std::max<std::size_t>(threads, 1)), crew_(threads_), profile_(std::move(profile)) {
+CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels, std::shared_ptr<cpu::Profile> profile,
+                       std::shared_ptr<cpu::WeightCache> cache)
+    : kernels_(kernels),
+      threads_(std::max<std::size_t>(threads, 1)),
+      crew_(threads_),
+      profile_(std::move(profile)),
+      cache_(std::move(cache)) {
 }
 
 Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph, const kernels::Table& kernels) {
@@ -39,7 +44,8 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const cpu::FpScope fp;
   cpu::ask_for_huge_pages(memory, layout.bytes(), false);
-  auto loaded = cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
+  auto loaded = cache_ ? cache_->load(tensors, graph, layout, kernels_, crew_, threads_, memory)
+                       : cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
   if (loaded) {
     cpu::ask_for_huge_pages(memory, layout.bytes(), true);
     huge_pages_.add(memory, layout.bytes());

@@ -10,6 +10,7 @@
 #include "kime/backend/cpu/huge_pages.h"
 #include "kime/backend/cpu/plan.h"
 #include "kime/backend/cpu/profile.h"
+#include "kime/backend/cpu/weight_cache.h"
 #include "kime/backend/cpu/weights.h"
 #include "kime/base/caps.h"
 #include "kime/base/error.h"
@@ -25,9 +26,10 @@ namespace kime {
 class CpuBackend {
  public:
   /// `threads` (at least 1) is how many threads compute at a time: callers of run() and helpers together, as long as no more than that
-  /// many call at a time. The kernels are those of the best instruction set, unless told otherwise. Runs add to `profile`, if any.
+  /// many call at a time. The kernels are those of the best instruction set, unless told otherwise. Runs add to `profile`, and weights come
+  /// from and go to `cache`, if any.
   explicit CpuBackend(std::size_t threads, const kernels::Table& kernels = kernels::table(),
-                      std::shared_ptr<cpu::Profile> profile = nullptr);
+                      std::shared_ptr<cpu::Profile> profile = nullptr, std::shared_ptr<cpu::WeightCache> cache = nullptr);
 
   [[nodiscard]] Caps caps() const { return {.name = "cpu", .threads = threads_}; }
   [[nodiscard]] const kernels::Table& kernels() const { return kernels_; }
@@ -35,7 +37,7 @@ class CpuBackend {
   /// Errors: `unsupported` for a graph that the kernels do not run or tensors that are not its weights.
   static Result<cpu::WeightLayout> layout(const TensorSource& tensors, const Graph& graph,
                                           const kernels::Table& kernels = kernels::table());
-  /// Errors: `input` when the source fails, `device` without memory.
+  /// `memory` is zero before. Errors: `input` when the source fails, `device` without memory.
   [[nodiscard]] Status load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const;
   /// What a run of `code` needs.
   [[nodiscard]] std::size_t bytes(const cpu::Code& code) const { return code.bytes(threads_); }
@@ -51,6 +53,7 @@ class CpuBackend {
   cpu::Crew crew_;
   mutable cpu::HugePages huge_pages_;
   std::shared_ptr<cpu::Profile> profile_;
+  std::shared_ptr<cpu::WeightCache> cache_;
   mutable std::atomic<std::size_t> active_{0};  ///< Calls of run() that are under way.
 };
 

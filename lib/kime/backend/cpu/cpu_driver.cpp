@@ -89,8 +89,9 @@ const CpuBackend& CpuDriver::backend(std::size_t ordinal) {
   if (!backend) {
     // On a thread of its own: helpers inherit the place of the thread that makes them, and the caller may be kept to a few cores.
     std::thread maker([&] {
-      cpu::run_on_node(topology_, plans_[ordinal].node,
-                       [&] { backend = std::make_unique<CpuBackend>(plans_[ordinal].threads, kernels::table(), config_.profile); });
+      cpu::run_on_node(topology_, plans_[ordinal].node, [&] {
+        backend = std::make_unique<CpuBackend>(plans_[ordinal].threads, kernels::table(), config_.profile, config_.cache);
+      });
     });
     maker.join();
   }

@@ -25,6 +25,7 @@ class CpuDriver {
     StreamStrategy streams;                           ///< How many a device will have, which decides where they lie.
     bool share_memory = true;                         ///< Devices on one node use each other's weights in place; without it they copy them.
     std::shared_ptr<cpu::Profile> profile = nullptr;  ///< To which runs add, if any.
+    std::shared_ptr<cpu::WeightCache> cache = nullptr;  ///< Where packed weights are kept, if anywhere.
     bool operator==(const Config&) const = default;
   };
   using Slab = Pages;

@@ -1,12 +1,16 @@
 #include "kime/backend/cpu/weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "kime/base/memory.h"
 
@@ -313,6 +317,26 @@ WeightLayout::WeightLayout(const Graph& graph, const TensorSource& tensors, cons
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     elements_.push_back(static_cast<kernels::Element>(tensors.dtype(i)));
   }
+}
+
+std::string WeightLayout::description() const {
+  std::string text = fmt::format("{} bytes", bytes_);
+  const auto out = std::back_inserter(text);
+  for (const PackedRows& rows : packed_) {
+    fmt::format_to(out, "; rows {}+{} of {}, {}{}, {}, {} by {} at {}", rows.first, rows.count, rows.weight, name_of(rows.precision),
+                   rows.geglu ? " geglu" : "", rows.narrow == nullptr ? "floats" : rows.narrow->name, rows.n, rows.k, rows.offset);
+    if (rows.precision == Precision::int8) {
+      fmt::format_to(out, " {} {} {}", rows.scales_offset, rows.start_offset, rows.channels_offset);
+    }
+  }
+  for (const auto& [name, offsets] : {std::pair("table", &tables_), std::pair("vector", &vectors_)}) {
+    for (std::size_t weight = 0; weight < offsets->size(); ++weight) {
+      if ((*offsets)[weight] != kNone) {
+        fmt::format_to(out, "; {} {} at {}", name, weight, (*offsets)[weight]);
+      }
+    }
+  }
+  return text;
 }
 
 Status load_weights(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& table,

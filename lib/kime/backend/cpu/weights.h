@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -46,6 +47,8 @@ class WeightLayout {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] kernels::Element element(WeightId weight) const { return elements_[weight]; }
   [[nodiscard]] RopeTables& ropes() const { return *ropes_; }
+  /// All that the block's form depends on, as text: what lies where, and for which implementation.
+  [[nodiscard]] std::string description() const;
 
  private:
   friend class LayoutMaker;
@@ -62,7 +65,7 @@ class WeightLayout {
 };
 
 /// Reads, converts and packs the weights to `memory`, layout.bytes() of it, in parallel and piece by piece, so that no second copy is ever
-/// in memory. Errors: `input` when the source fails, `device` without memory for the pieces.
+/// in memory. `memory` is zero before. Errors: `input` when the source fails, `device` without memory for the pieces.
 [[nodiscard]] Status load_weights(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& table,
                                   const Crew& crew, std::size_t threads, std::byte* memory);
 
