@@ -8,8 +8,8 @@
 
 namespace kime {
 
-/// Waits for `event`, a point of `stream`. False: it was not reached within `timeout` (0: for ever), and the stream's device has been retired
-/// for the reason that `why()`, an Error, gives. Errors: the event's own, and what failed before it.
+/// Waits for `event`, a point of `stream`. False: it was not reached within `timeout` (0: for ever), and the stream's device has been
+/// retired for the reason that `why()`, an Error, gives. Errors: the event's own, and what failed before it.
 template <Driver D, class Why>
 Result<bool> wait_or_retire(Multidev<D>& runtime, const Stream& stream, Result<Event> event, std::chrono::duration<double> timeout,
                             const Why& why) {
