@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_id.h"
-#include "kernels/cpu/flush_scope.h"
+#include "kernels/cpu/fp_scope.h"
 #include "kernels/cpu/kernels.h"
 
 #define KIME_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
@@ -150,7 +150,7 @@ constexpr const Rows* kBf16[4] = {kBf16Rows<1>, kBf16Rows<2>, kBf16Rows<3>, kBf1
 constexpr const Rows* kInt8[4] = {kInt8Rows<1>, kInt8Rows<2>, kInt8Rows<3>, kInt8Rows<4>};
 
 void bf16_tile(const NarrowTile& t) {
-  const FlushScope flush;
+  const FpScope flush = FpScope::flushing();
   kBf16[t.vecs - 1][t.rows - 1](t);
 }
 

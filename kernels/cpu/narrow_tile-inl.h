@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/flush_scope.h"
+#include "kernels/cpu/fp_scope.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow.h"
 #include "kernels/cpu/simd16-inl.h"
@@ -95,7 +95,7 @@ HWY_INLINE void ChainTileOfRows(const NarrowTile& t, std::size_t vec) {
 }
 
 inline void TileBF16(const NarrowTile& t) {
-  const FlushScope flush;
+  const FpScope flush = FpScope::flushing();
   std::size_t vec = 0;
   for (; vec + kTileVecs <= t.vecs; vec += kTileVecs) {
     ChainTileOfRows<kTileVecs>(t, vec);

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "kime/backend/cpu/fp_scope.h"
+#include "kernels/cpu/fp_scope.h"
 #include "tests/backend/runs.h"
 
 namespace kime::test {

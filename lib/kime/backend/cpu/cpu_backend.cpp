@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/cpu/fp_scope.h"
 #include "kime/backend/cpu/check.h"
-#include "kime/backend/cpu/fp_scope.h"
 #include "kime/backend/cpu/runner.h"
 
 namespace kime {
@@ -42,7 +42,7 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 }
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
-  const cpu::FpScope fp;
+  const kernels::FpScope fp;
   cpu::ask_for_huge_pages(memory, layout.bytes(), false);
   auto loaded = cache_ ? cache_->load(tensors, graph, layout, kernels_, crew_, threads_, memory)
                        : cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
@@ -54,7 +54,7 @@ Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const c
 }
 
 Result<cpu::Plan> CpuBackend::link(const cpu::Weights& weights, const Graph& graph, const cpu::Code& code) const {
-  const cpu::FpScope fp;
+  const kernels::FpScope fp;
   return cpu::Plan::link(weights, graph, code, threads_);
 }
 
@@ -62,7 +62,7 @@ Status CpuBackend::run(const cpu::Plan& plan, const Batch& batch, std::byte* mem
   if (!plan.bucket().holds(batch.ids.size(), batch.seqs(), batch.markers.size())) {
     return Error(ErrorKind::no_bucket, "the plan's bucket does not hold the batch");
   }
-  const cpu::FpScope fp;
+  const kernels::FpScope fp;
   const ActiveRun active(active_);
   const auto begin = std::chrono::steady_clock::now();
   cpu::Runner(kernels_, {crew_, active_, threads_, profile_.get()}, plan, batch, memory).run(logits, act);

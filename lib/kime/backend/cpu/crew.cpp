@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "kime/backend/cpu/fp_scope.h"
+#include "kernels/cpu/fp_scope.h"
 
 namespace kime::cpu {
 
@@ -74,7 +74,7 @@ void Crew::work(Job& job, std::size_t worker) {
 }
 
 void Crew::help(Helper& helper) {
-  const FpScope fp;  // for the thread's life: it runs nothing but kernels
+  const kernels::FpScope fp;  // for the thread's life: it runs nothing but kernels
   std::uint32_t state = helper.state.load(std::memory_order_acquire);
   while (state != stopped) {
     if (state != posted) {

@@ -7,13 +7,16 @@
 #include <xmmintrin.h>
 #endif
 
-namespace kime::cpu {
+namespace kime::kernels {
 
-/// Rounds to nearest, keeps denormals and masks all exceptions on this thread while it lives, whatever the caller has set: the same
-/// bits must come out (design, section 8). Restores the caller's word.
+/// Sets this thread's control word while it lives and restores the caller's: the same bits must come out whatever the caller has set
+/// (design, section 8). What is to be computed under it stands in functions that are not inlined, called meanwhile.
 class FpScope {
  public:
-  FpScope() : saved_(read()) { write(kDefault); }
+  /// Rounds to nearest, keeps subnormals and masks all exceptions.
+  FpScope() : FpScope(kDefault) {}
+  /// The same, but subnormal operands and results count as 0, as the bf16 instructions have it.
+  static FpScope flushing() { return FpScope(kDefault | kFlush); }
   FpScope(const FpScope&) = delete;
   FpScope& operator=(const FpScope&) = delete;
   ~FpScope() { write(saved_); }
@@ -22,6 +25,7 @@ class FpScope {
 #if defined(__x86_64__) || defined(__i386__)
   using Word = std::uint32_t;
   static constexpr Word kDefault = 0x1F80;
+  static constexpr Word kFlush = 0x8040;  // FTZ and DAZ
   static Word read() {
     return _mm_getcsr();
   }
@@ -31,6 +35,7 @@ class FpScope {
 #elif defined(__aarch64__)
   using Word = std::uint64_t;
   static constexpr Word kDefault = 0;
+  static constexpr Word kFlush = Word{1} << 24;  // FZ
   static Word read() {
     Word word = 0;
     __asm__ volatile("mrs %0, fpcr" : "=r"(word));
@@ -43,7 +48,11 @@ class FpScope {
 #error "say here how this architecture's floating-point control word is set"
 #endif
 
+  explicit FpScope(Word word) : saved_(read()) {
+    write(word);
+  }
+
   Word saved_;
 };
 
-}  // namespace kime::cpu
+}  // namespace kime::kernels
