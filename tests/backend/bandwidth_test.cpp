@@ -16,7 +16,7 @@ TEST_CASE("the memory to read is twice the last cache, where there is room") {
 }
 
 TEST_CASE("bandwidth is measured on any number of threads, at least twice") {
-  for (const std::size_t threads : {1, 2, 3}) {
+  for (const std::size_t threads : {1U, 2U, 3U}) {
     const auto found = read_bandwidth(threads, 3 * kMebi, std::chrono::milliseconds(1));
     REQUIRE(found);
     CHECK(found->bytes_per_second > 0);
