@@ -83,7 +83,7 @@ HWY_INLINE F16 LoadElementN(const void* source, Element element, std::size_t i, 
   if (n >= 16) {
     return LoadElement(source, element, i);
   }
-  const std::size_t size = element == Element::f32 ? 4 : 2;
+  const std::size_t size = size_of(element);
   HWY_ALIGN std::uint8_t t[16 * sizeof(float)] = {};
   std::memcpy(t, static_cast<const std::uint8_t*>(source) + i * size, n * size);
   return LoadElement(t, element, 0);

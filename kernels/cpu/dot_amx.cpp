@@ -185,7 +185,6 @@ bool available() {
 }
 
 constexpr Narrow kBf16 = {.name = "tdpbf16ps",
-                          .integers = false,
                           .activations = Form::bf16_pairs,
                           .weights = Form::bf16_pairs,
                           .k_step = 32,
@@ -195,7 +194,6 @@ constexpr Narrow kBf16 = {.name = "tdpbf16ps",
                           .release = release,
                           .peak = peak<Bf16Op>};
 constexpr Narrow kInt8 = {.name = "tdpbssd",
-                          .integers = true,
                           .activations = Form::int8,
                           .weights = Form::int8,
                           .k_step = 64,

@@ -92,14 +92,12 @@ KIME_VNNI double peak(std::size_t rounds, float* sink) {
 }
 
 constexpr Narrow kInt8 = {.name = "vpdpbusd (256 bits)",
-                          .integers = true,
                           .activations = Form::uint8,
                           .weights = Form::int8,
                           .k_step = 64,
                           .k_block = 1024,
                           .tile_rows = kRows,
                           .tile = tile,
-                          .release = nullptr,
                           .peak = peak};
 
 }  // namespace

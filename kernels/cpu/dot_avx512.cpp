@@ -199,24 +199,20 @@ KIME_VNNI double int8_peak(std::size_t rounds, float* sink) {
 }
 
 constexpr Narrow kBf16Narrow = {.name = "vdpbf16ps",
-                                .integers = false,
                                 .activations = Form::bf16_chains,
                                 .weights = Form::bf16_chains,
                                 .k_step = 32,
                                 .k_block = 512,
                                 .tile_rows = kRows,
                                 .tile = bf16_tile,
-                                .release = nullptr,
                                 .peak = bf16_peak};
 constexpr Narrow kInt8Narrow = {.name = "vpdpbusd",
-                                .integers = true,
                                 .activations = Form::uint8,
                                 .weights = Form::int8,
                                 .k_step = 64,
                                 .k_block = 1024,
                                 .tile_rows = kRows,
                                 .tile = int8_tile,
-                                .release = nullptr,
                                 .peak = int8_peak};
 
 }  // namespace

@@ -23,6 +23,10 @@ inline constexpr std::size_t kGegluHalf = kPanel / 2;
 /// Element types of weights; the values are those of kime::DType.
 enum class Element : std::uint8_t { f32, f16, bf16 };
 
+[[nodiscard]] constexpr std::size_t size_of(Element element) {
+  return element == Element::f32 ? 4 : 2;
+}
+
 enum class Activation : std::uint8_t { none, gelu, relu, geglu };
 
 /// A packed matrix of n columns (a weight's output features) by k rows: panels of kPanel columns, the last one as wide as what is
@@ -35,6 +39,16 @@ enum class Activation : std::uint8_t { none, gelu, relu, geglu };
 [[nodiscard]] constexpr std::size_t panels(std::size_t n) {
   return (n + kPanel - 1) / kPanel;
 }
+
+/// The panel of a packed matrix of n columns that holds `column`.
+struct PanelOf {
+  constexpr PanelOf(std::size_t n, std::size_t column) : first(column / kPanel * kPanel) {
+    const std::size_t left = (n - first + 15) / 16 * 16;
+    width = left < kPanel ? left : kPanel;
+  }
+  std::size_t first;      ///< Its first column.
+  std::size_t width = 0;  ///< Its columns, padding included.
+};
 
 /// c = activation(a b + bias), or c += that. Rows of a and c may have any stride; nothing needs alignment but b (64 bytes).
 struct Gemm {

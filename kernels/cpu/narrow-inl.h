@@ -64,12 +64,12 @@ inline void NarrowPanel(const NarrowOperands& o, const Gemm& g, std::size_t pane
                    .rows = rows,
                    .dwords = dwords,
                    .resume = k0 != 0,
-                   .start = kernel.integers ? o.start + panel * kPanel : nullptr,
+                   .start = kernel.integers() ? o.start + panel * kPanel : nullptr,
                    .sums = t,
                    .ahead = ahead + (row - row0) / kernel.tile_rows * lines * steps * 64,
                    .lines_a_step = lines});
       if (k0 + k == padded) {
-        if (kernel.integers) {
+        if (kernel.integers()) {
           Dequantize(t, rows, vecs * 16, o.a_scales + row, o.b_scales + panel * kPanel);
         }
         FinishRows(g, panel, t, row, rows);

@@ -61,7 +61,6 @@ inline const std::byte* ask_for(const std::byte* ahead, std::size_t lines) {
 /// An implementation.
 struct Narrow {
   const char* name = "";  ///< The instructions that it takes.
-  bool integers = false;  ///< int8, else bf16.
   Form activations{};
   Form weights{};
   std::size_t k_step = 0;   ///< k is filled up to a multiple of it.
@@ -73,6 +72,8 @@ struct Narrow {
   /// `rounds` rounds of independent products over registers; how many operations that were, an add and a multiply being two.
   double (*peak)(std::size_t rounds, float* sink) = nullptr;
 
+  /// int8, else bf16.
+  [[nodiscard]] bool integers() const { return weights == Form::int8 || weights == Form::int16; }
   [[nodiscard]] std::size_t padded(std::size_t k) const { return (k + k_step - 1) / k_step * k_step; }
   /// Of a prepared row of activations.
   [[nodiscard]] std::size_t row_bytes(std::size_t k) const { return padded(k) * bytes_of(activations); }

@@ -20,6 +20,20 @@ HWY_BEFORE_NAMESPACE();
 namespace kime::kernels {
 namespace HWY_NAMESPACE {
 
+// f(Count<rows>(), Count<vectors>(), first vector) for the register tiles that a panel of so many vectors takes.
+template <class F>
+HWY_INLINE void EachTile(const NarrowTile& t, const F& f) {
+  std::size_t vec = 0;
+  for (; vec + kTileVecs <= t.vecs; vec += kTileVecs) {
+    WithRows(t.rows, [&](auto rows) HWY_ATTR { f(rows, Count<kTileVecs>(), vec); });
+  }
+  if constexpr (kTileVecs != 1) {
+    for (; vec < t.vecs; ++vec) {
+      WithRows(t.rows, [&](auto rows) HWY_ATTR { f(rows, Count<1>(), vec); });
+    }
+  }
+}
+
 inline constexpr std::size_t kChainSteps = 16;
 
 // One chain, from +0.
@@ -76,35 +90,9 @@ HWY_NOINLINE void ChainTile(const NarrowTile& t, std::size_t vec) {
   }
 }
 
-template <std::size_t kVecs>
-HWY_INLINE void ChainTileOfRows(const NarrowTile& t, std::size_t vec) {
-  switch (t.rows) {
-    case 1:
-      return ChainTile<1, kVecs>(t, vec);
-    case 2:
-      return ChainTile<2, kVecs>(t, vec);
-    case 3:
-      return ChainTile<3, kVecs>(t, vec);
-    case 4:
-      return ChainTile<4, kVecs>(t, vec);
-    case 5:
-      return ChainTile<5, kVecs>(t, vec);
-    default:
-      return ChainTile<6, kVecs>(t, vec);
-  }
-}
-
 inline void TileBF16(const NarrowTile& t) {
   const FpScope flush = FpScope::flushing();
-  std::size_t vec = 0;
-  for (; vec + kTileVecs <= t.vecs; vec += kTileVecs) {
-    ChainTileOfRows<kTileVecs>(t, vec);
-  }
-  if constexpr (kTileVecs == 4) {
-    for (; vec < t.vecs; ++vec) {
-      ChainTileOfRows<1>(t, vec);
-    }
-  }
+  EachTile(t, [&](auto rows, auto vecs, std::size_t vec) HWY_ATTR { ChainTile<decltype(rows)::value, decltype(vecs)::value>(t, vec); });
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -157,34 +145,8 @@ HWY_NOINLINE void PairTile(const NarrowTile& t, std::size_t vec) {
   }
 }
 
-template <std::size_t kVecs>
-HWY_INLINE void PairTileOfRows(const NarrowTile& t, std::size_t vec) {
-  switch (t.rows) {
-    case 1:
-      return PairTile<1, kVecs>(t, vec);
-    case 2:
-      return PairTile<2, kVecs>(t, vec);
-    case 3:
-      return PairTile<3, kVecs>(t, vec);
-    case 4:
-      return PairTile<4, kVecs>(t, vec);
-    case 5:
-      return PairTile<5, kVecs>(t, vec);
-    default:
-      return PairTile<6, kVecs>(t, vec);
-  }
-}
-
 inline void TileInt16(const NarrowTile& t) {
-  std::size_t vec = 0;
-  for (; vec + kTileVecs <= t.vecs; vec += kTileVecs) {
-    PairTileOfRows<kTileVecs>(t, vec);
-  }
-  if constexpr (kTileVecs == 4) {
-    for (; vec < t.vecs; ++vec) {
-      PairTileOfRows<1>(t, vec);
-    }
-  }
+  EachTile(t, [&](auto rows, auto vecs, std::size_t vec) HWY_ATTR { PairTile<decltype(rows)::value, decltype(vecs)::value>(t, vec); });
 }
 
 #else
@@ -209,25 +171,19 @@ inline void TileInt16(const NarrowTile& t) {
 #endif
 
 inline constexpr Narrow kNarrowBF16 = {.name = "fma",
-                                       .integers = false,
                                        .activations = Form::bf16_floats,
                                        .weights = Form::bf16_floats,
                                        .k_step = 32,
                                        .k_block = 128,
                                        .tile_rows = kTileRows,
-                                       .tile = TileBF16,
-                                       .release = nullptr,
-                                       .peak = nullptr};
+                                       .tile = TileBF16};
 inline constexpr Narrow kNarrowInt8 = {.name = "int16 products",
-                                       .integers = true,
                                        .activations = Form::int16,
                                        .weights = Form::int16,
                                        .k_step = 64,
                                        .k_block = 512,
                                        .tile_rows = kTileRows,
-                                       .tile = TileInt16,
-                                       .release = nullptr,
-                                       .peak = nullptr};
+                                       .tile = TileInt16};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kime::kernels

@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 // alone where there are fewer.
 inline void PackColumns(const std::uint8_t* source, Element element, std::size_t rows, std::size_t k, float* out, std::size_t width) {
   constexpr std::size_t kChunk = 64;
-  const std::size_t row_bytes = k * (element == Element::f32 ? 4 : 2);
+  const std::size_t row_bytes = k * size_of(element);
   HWY_ALIGN float rows_f32[16 * kChunk] = {};
   HWY_ALIGN float column[4 * 16];
   for (std::size_t k0 = 0; k0 < k; k0 += kChunk) {
@@ -49,12 +49,11 @@ inline void PackColumns(const std::uint8_t* source, Element element, std::size_t
 
 inline void Pack(const void* source, Element element, std::size_t rows, std::size_t k, float* packed, std::size_t n, std::size_t column) {
   const auto* bytes = static_cast<const std::uint8_t*>(source);
-  const std::size_t row_bytes = k * (element == Element::f32 ? 4 : 2);
+  const std::size_t row_bytes = k * size_of(element);
   for (std::size_t r = 0; r < rows; r += 16) {
-    const std::size_t first = (column + r) / kPanel * kPanel;
-    const std::size_t left = (n - first + 15) / 16 * 16;
-    const std::size_t width = left < kPanel ? left : kPanel;
-    PackColumns(bytes + r * row_bytes, element, rows - r < 16 ? rows - r : 16, k, packed + first * k + (column + r - first), width);
+    const PanelOf panel(n, column + r);
+    PackColumns(bytes + r * row_bytes, element, rows - r < 16 ? rows - r : 16, k, packed + panel.first * k + (column + r - panel.first),
+                panel.width);
   }
 }
 

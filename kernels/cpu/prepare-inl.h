@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/embed-inl.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow.h"
 #include "kernels/cpu/rotate-inl.h"
@@ -126,11 +127,9 @@ inline void StoreRounded(const F16& x, Form form, std::byte* out) {
   }
 }
 
-inline constexpr std::size_t kMaxRow = kMaxNarrowK;
-
 // Returns the row's scale: a NaN where an element is not finite, which makes what it multiplies one.
 inline float PrepareRowInt8(const float* in, const float* channels, std::size_t k, std::size_t padded, Form form, std::byte* out) {
-  HWY_ALIGN float row[kMaxRow + 64];
+  HWY_ALIGN float row[kMaxNarrowK + 64];
   for (std::size_t i = 0; i < padded; i += 16) {
     F16 x = i < k ? LoadN16(in + i, k - i) : Zero16();
     if (channels != nullptr && i < k) {
@@ -173,7 +172,7 @@ inline void Prepare(const Narrow& narrow, const float* in, std::size_t ldi, std:
   const std::size_t bytes = narrow.row_bytes(k);
   for (std::size_t r = 0; r < rows; ++r) {
     const float scale = PrepareRow(in + r * ldi, channels, k, narrow.padded(k), narrow.activations, out + r * bytes);
-    if (narrow.integers) {
+    if (narrow.integers()) {
       scales[r] = scale;
     }
   }
@@ -182,7 +181,7 @@ inline void Prepare(const Narrow& narrow, const float* in, std::size_t ldi, std:
 // largest[i] = max(largest[i], |w[r][i]|) over rows of a weight. An order of rows cannot show.
 inline void ColumnMax(const void* source, Element element, std::size_t rows, std::size_t k, float* largest) {
   for (std::size_t r = 0; r < rows; ++r) {
-    const auto* bytes = static_cast<const std::uint8_t*>(source) + r * k * (element == Element::f32 ? 4 : 2);
+    const auto* bytes = static_cast<const std::uint8_t*>(source) + r * k * size_of(element);
     for (std::size_t i = 0; i < k; i += 16) {
       const F16 x = Map([](Vec v) HWY_ATTR { return hn::Abs(v); }, LoadElementN(bytes, element, i, k - i));
       StoreN16(Max(x, LoadN16(largest + i, k - i)), largest + i, k - i);
@@ -195,7 +194,6 @@ inline void PackNarrow(const Narrow& narrow, const void* source, Element element
   const std::size_t k = to.k;
   const std::size_t column_bytes = narrow.column_bytes(k);
   const std::size_t dwords = column_bytes / sizeof(float);
-  const std::size_t source_bytes = k * (element == Element::f32 ? 4 : 2);
   auto* row = reinterpret_cast<float*>(scratch + 16 * column_bytes);
   for (std::size_t r0 = 0; r0 < rows; r0 += 16) {
     const std::size_t count = rows - r0 < 16 ? rows - r0 : 16;
@@ -205,12 +203,10 @@ inline void PackNarrow(const Narrow& narrow, const void* source, Element element
         __builtin_memset(prepared, 0, column_bytes);
         continue;
       }
-      const auto* bytes = static_cast<const std::uint8_t*>(source) + (r0 + r) * source_bytes;
-      for (std::size_t i = 0; i < k; i += 16) {
-        StoreN16(LoadElementN(bytes, element, i, k - i), row + i, k - i);
-      }
+      const auto index = static_cast<std::uint32_t>(r0 + r);
+      Embed(source, element, &index, 1, k, row, k);
       const float scale = PrepareRow(row, to.channels, k, narrow.padded(k), narrow.weights, prepared);
-      if (narrow.integers) {
+      if (narrow.integers()) {
         std::int32_t sum = 0;
         for (std::size_t i = 0; i < narrow.padded(k); ++i) {
           sum += narrow.weights == Form::int8 ? static_cast<std::int32_t>(reinterpret_cast<const std::int8_t*>(prepared)[i])
@@ -220,12 +216,10 @@ inline void PackNarrow(const Narrow& narrow, const void* source, Element element
         to.start[to.column + r0 + r] = -128 * sum;
       }
     }
-    const std::size_t first = (to.column + r0) / kPanel * kPanel;
-    const std::size_t left = (to.n - first + 15) / 16 * 16;
-    const std::size_t width = left < kPanel ? left : kPanel;
-    auto* out = reinterpret_cast<float*>(to.packed + first * column_bytes) + (to.column + r0 - first);
+    const PanelOf panel(to.n, to.column + r0);
+    auto* out = reinterpret_cast<float*>(to.packed + panel.first * column_bytes) + (to.column + r0 - panel.first);
     for (std::size_t i = 0; i < dwords; i += 4) {
-      Transpose16x4(reinterpret_cast<const float*>(scratch) + i, dwords, out + i * width, width);
+      Transpose16x4(reinterpret_cast<const float*>(scratch) + i, dwords, out + i * panel.width, panel.width);
     }
   }
 }

@@ -100,23 +100,34 @@ HWY_NOINLINE void Tile(const TileArgs& args) {
   }
 }
 
-template <std::size_t kVecs>
-HWY_INLINE void TileOfRows(std::size_t rows, const TileArgs& args) {
+template <std::size_t kCount>
+struct Count {
+  static constexpr std::size_t value = kCount;
+};
+
+// f(Count<rows>()) for 1 to kTileRows rows: a count that is known when compiling keeps sums in registers.
+template <class F>
+HWY_INLINE void WithRows(std::size_t rows, const F& f) {
   static_assert(kTileRows == 6);
   switch (rows) {
     case 1:
-      return Tile<1, kVecs>(args);
+      return f(Count<1>());
     case 2:
-      return Tile<2, kVecs>(args);
+      return f(Count<2>());
     case 3:
-      return Tile<3, kVecs>(args);
+      return f(Count<3>());
     case 4:
-      return Tile<4, kVecs>(args);
+      return f(Count<4>());
     case 5:
-      return Tile<5, kVecs>(args);
+      return f(Count<5>());
     default:
-      return Tile<6, kVecs>(args);
+      return f(Count<6>());
   }
+}
+
+template <std::size_t kVecs>
+HWY_INLINE void TileOfRows(std::size_t rows, const TileArgs& args) {
+  WithRows(rows, [&](auto count) HWY_ATTR { Tile<decltype(count)::value, kVecs>(args); });
 }
 
 // Tiles that a width of `vecs` times 16 columns takes, and those tiles. Each asks for `lines` lines.

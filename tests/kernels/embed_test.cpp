@@ -39,10 +39,6 @@ float bfloat_value(std::uint16_t b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);
 }
 
-std::size_t size_of(Element element) {
-  return element == Element::f32 ? 4 : 2;
-}
-
 float value_at(const std::vector<std::uint8_t>& bytes, std::size_t offset, Element element, std::size_t i) {
   if (element == Element::f32) {
     float x = 0;

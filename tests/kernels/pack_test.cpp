@@ -25,10 +25,6 @@ using Sizes = std::initializer_list<std::size_t>;
 
 constexpr float kUntouched = -77;
 
-std::size_t size_of(Element element) {
-  return element == Element::f32 ? 4 : 2;
-}
-
 // The value of a half: sign, exponent, mantissa by the book.
 float half_value(std::uint16_t h) {
   const int exponent = h >> 10U & 31;
