@@ -21,6 +21,15 @@ enum class DType : std::uint8_t { f32, f16, bf16 };
 /// The name in a safetensors header: "F32", "F16" or "BF16".
 [[nodiscard]] std::string_view to_string(DType dtype);
 
+/// Of a tensor of that shape.
+[[nodiscard]] constexpr std::size_t elements(std::span<const std::size_t> shape) {
+  std::size_t count = 1;
+  for (const std::size_t size : shape) {
+    count *= size;
+  }
+  return count;
+}
+
 /// A weight before a backend converts it. A view: who made it keeps shape and bytes alive.
 struct HostTensor {
   DType dtype = DType::f32;

@@ -17,20 +17,22 @@ constexpr std::size_t kHuge = std::size_t{2} << 20;
 constexpr HugePages::Seconds kPatience{10};  // of runs, before anything is done
 constexpr double kShare = 0.25;              // of a run's time that may be spent after it
 
+// Bytes up to the next multiple of `step`.
+std::size_t up_to_boundary(const std::byte* memory, std::size_t step) {
+  return (step - reinterpret_cast<std::uintptr_t>(memory) % step) % step;
+}
+
 }  // namespace
 
 void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t skip = (page - address % page) % page;
+  const std::size_t skip = up_to_boundary(memory, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
   if (bytes > skip) {
     madvise(memory + skip, bytes - skip, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a hint: where it is not taken, nothing is lost
   }
 }
 
 void HugePages::add(std::byte* memory, std::size_t bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const std::size_t skip = (kHuge - address % kHuge) % kHuge;
+  const std::size_t skip = up_to_boundary(memory, kHuge);
   if (bytes < skip + kHuge) {
     return;
   }

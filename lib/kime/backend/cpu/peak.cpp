@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "kernels/cpu/kernels.h"
+#include "kime/backend/cpu/weights.h"
 
 namespace kime::cpu {
 
@@ -44,22 +45,16 @@ double peak_of(Measure operations, std::size_t threads, std::chrono::millisecond
   return sum;
 }
 
-// None for float32.
-const kernels::Narrow* narrow_of(Precision precision) {
-  const kernels::Table& table = kernels::table();
-  return precision == Precision::bf16 ? table.bf16 : precision == Precision::int8 ? table.int8 : nullptr;
-}
-
 }  // namespace
 
 double compute_peak(Precision precision, std::size_t threads, std::chrono::milliseconds time) {
-  const kernels::Narrow* narrow = narrow_of(precision);
+  const kernels::Narrow* narrow = narrow_of(kernels::table(), precision);
   // FMAs where narrow products have no instruction of their own.
   return peak_of(narrow == nullptr || narrow->peak == nullptr ? kernels::table().fma_peak : narrow->peak, threads, time);
 }
 
 std::string_view products_by(Precision precision) {
-  const kernels::Narrow* narrow = narrow_of(precision);
+  const kernels::Narrow* narrow = narrow_of(kernels::table(), precision);
   return narrow == nullptr ? "fma" : narrow->name;
 }
 

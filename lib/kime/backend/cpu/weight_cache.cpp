@@ -8,13 +8,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -22,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "kime/backend/cpu/until_failure.h"
 #include "kime/backend/cpu/weight_key.h"
 
 namespace kime::cpu {
@@ -160,21 +159,10 @@ struct Block {
   // Calls fn(piece, offset, bytes) for the pieces in parallel, until one has trouble.
   template <class Fn>
   [[nodiscard]] Trouble each_piece(const Fn& fn) const {
-    std::mutex mutex;
-    Trouble first;
-    std::atomic<bool> failed = false;
-    crew.parallel(threads, pieces_of(bytes), [&](std::size_t piece, std::size_t /*worker*/) {
-      if (failed.load(std::memory_order_relaxed)) {
-        return;
-      }
+    return until_failure<std::string>(crew, threads, pieces_of(bytes), [&](std::size_t piece, std::size_t /*worker*/) -> Trouble {
       const std::size_t offset = piece * kPiece;
-      if (Trouble trouble = fn(piece, offset, std::span(memory + offset, std::min(kPiece, bytes - offset)))) {
-        const std::lock_guard lock(mutex);
-        first = std::move(trouble);
-        failed.store(true, std::memory_order_relaxed);
-      }
+      return fn(piece, offset, std::span(memory + offset, std::min(kPiece, bytes - offset)));
     });
-    return first;
   }
 };
 

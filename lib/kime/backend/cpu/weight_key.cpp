@@ -5,15 +5,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <iterator>
-#include <mutex>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "kime/backend/cpu/until_failure.h"
 #include "kime/base/arithmetic.h"
 #include "kime/base/memory.h"
 
@@ -34,9 +31,7 @@ struct Piece {
 std::vector<Piece> pieces_of(const TensorSource& tensors) {
   std::vector<Piece> pieces;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    const auto shape = tensors.shape(tensor);
-    const std::size_t bytes =
-        std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()) * size_of(tensors.dtype(tensor));
+    const std::size_t bytes = elements(tensors.shape(tensor)) * size_of(tensors.dtype(tensor));
     for (std::size_t first = 0; first < bytes; first += kPiece) {
       pieces.push_back({tensor, first, std::min(kPiece, bytes - first)});
     }
@@ -83,25 +78,17 @@ Result<WeightKey> weight_key(const TensorSource& tensors, const Graph& graph, co
   std::vector<WeightKey> digests(1 + pieces.size());
   const std::string text = description(tensors, graph, layout, table);
   digests[0] = canonical(XXH3_128bits(text.data(), text.size()));
-  std::mutex mutex;
-  std::optional<Error> error;
-  std::atomic<bool> failed = false;
-  crew.parallel(threads, pieces.size(), [&](std::size_t i, std::size_t worker) {
-    if (failed.load(std::memory_order_relaxed)) {
-      return;
-    }
+  auto failed = until_failure<Error>(crew, threads, pieces.size(), [&](std::size_t i, std::size_t worker) -> std::optional<Error> {
     const Piece& piece = pieces[i];
     std::byte* bytes = staging->data() + worker * kPiece;
     if (auto read = tensors.read(piece.tensor, piece.first, {bytes, piece.bytes}); !read) {
-      const std::lock_guard lock(mutex);
-      error = std::move(read).error();
-      failed.store(true, std::memory_order_relaxed);
-      return;
+      return std::move(read).error();
     }
     digests[1 + i] = canonical(XXH3_128bits(bytes, piece.bytes));
+    return {};
   });
-  if (error) {
-    return *std::move(error);
+  if (failed) {
+    return *std::move(failed);
   }
   return canonical(XXH3_128bits(digests.data(), digests.size() * sizeof(WeightKey)));
 }

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "kime/backend/cpu/until_failure.h"
 #include "kime/base/memory.h"
 
 namespace kime::cpu {
@@ -25,22 +23,6 @@ constexpr std::size_t kTablePiece = std::size_t{1} << 20;  // bytes of a table t
 static_assert(static_cast<int>(kernels::Element::f32) == static_cast<int>(DType::f32));
 static_assert(static_cast<int>(kernels::Element::f16) == static_cast<int>(DType::f16));
 static_assert(static_cast<int>(kernels::Element::bf16) == static_cast<int>(DType::bf16));
-
-std::size_t elements(const Weight& weight) {
-  return std::accumulate(weight.shape.begin(), weight.shape.end(), std::size_t{1}, std::multiplies<>());
-}
-
-const kernels::Narrow* narrow(const kernels::Table& kernels, Precision precision) {
-  switch (precision) {
-    case Precision::bf16:
-      return kernels.bf16;
-    case Precision::int8:
-      return kernels.int8;
-    case Precision::f32:
-      break;
-  }
-  return nullptr;
-}
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -62,7 +44,7 @@ class LayoutMaker {
 
   void operator()(const Embed& op) {
     if (layout_.tables_[op.table] == WeightLayout::kNone) {
-      layout_.tables_[op.table] = take(elements(graph_.weights[op.table]) * size_of(tensors_.dtype(op.table)));
+      layout_.tables_[op.table] = take(elements(graph_.weights[op.table].shape) * size_of(tensors_.dtype(op.table)));
     }
   }
   void operator()(const LayerNorm& op) {
@@ -84,7 +66,7 @@ class LayoutMaker {
     rows.count = op.count;
     rows.geglu = op.activation == Activation::geglu;
     rows.precision = op.precision;
-    rows.narrow = narrow(kernels_, op.precision);
+    rows.narrow = narrow_of(kernels_, op.precision);
     rows.n = rows.geglu ? kernels::panels(op.count) * kernels::kPanel : op.count;
     rows.k = graph_.values[op.in].width;
     rows.offset =
@@ -109,7 +91,7 @@ class LayoutMaker {
   }
   void vector(WeightId weight) {
     if (layout_.vectors_[weight] == WeightLayout::kNone) {
-      layout_.vectors_[weight] = take(elements(graph_.weights[weight]) * sizeof(float));
+      layout_.vectors_[weight] = take(elements(graph_.weights[weight].shape) * sizeof(float));
     }
   }
 
@@ -159,26 +141,29 @@ class Loader {
     if (!staging) {
       return std::move(staging).error();
     }
-    load_pieces(first_pieces_, crew, threads, staging->data());
+    if (auto failed = load_pieces(first_pieces_, crew, threads, staging->data())) {
+      return *std::move(failed);
+    }
     for (const PackedRows& rows : layout_.packed_) {
       if (rows.precision == Precision::int8) {
         choose_factors(rows);
       }
     }
-    load_pieces(pieces_, crew, threads, staging->data());
-    return error_ ? Status(*std::move(error_)) : Status();
+    if (auto failed = load_pieces(pieces_, crew, threads, staging->data())) {
+      return *std::move(failed);
+    }
+    return {};
   }
 
  private:
   [[nodiscard]] std::size_t bytes_of(std::size_t weight) const {
-    return elements(graph_.weights[weight]) * size_of(tensors_.dtype(weight));
+    return elements(graph_.weights[weight].shape) * size_of(tensors_.dtype(weight));
   }
 
-  void load_pieces(const std::vector<Piece>& pieces, const Crew& crew, std::size_t threads, std::byte* staging) {
-    crew.parallel(threads, pieces.size(), [&](std::size_t piece, std::size_t worker) {
-      if (!failed_.load(std::memory_order_relaxed)) {
-        keep(load(pieces[piece], staging + worker * staging_bytes_));
-      }
+  std::optional<Error> load_pieces(const std::vector<Piece>& pieces, const Crew& crew, std::size_t threads, std::byte* staging) {
+    return until_failure<Error>(crew, threads, pieces.size(), [&](std::size_t piece, std::size_t worker) -> std::optional<Error> {
+      auto loaded = load(pieces[piece], staging + worker * staging_bytes_);
+      return loaded ? std::nullopt : std::optional(std::move(loaded).error());
     });
   }
 
@@ -204,16 +189,6 @@ class Loader {
   // Of a panel's rows as the checkpoint has them.
   [[nodiscard]] std::size_t raw_bytes(const PackedRows& rows) const {
     return aligned(kernels::kPanel * rows.k * size_of(tensors_.dtype(rows.weight)));
-  }
-
-  void keep(Status status) {
-    if (!status) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) {
-        error_ = std::move(status).error();
-      }
-      failed_.store(true, std::memory_order_relaxed);
-    }
   }
 
   Status load(const Piece& piece, std::byte* staging) {
@@ -293,7 +268,7 @@ class Loader {
       return read;
     }
     constexpr std::uint32_t kRow = 0;  // a table of one row, converted
-    const std::size_t width = elements(graph_.weights[weight]);
+    const std::size_t width = elements(graph_.weights[weight].shape);
     auto* out = reinterpret_cast<float*>(memory_ + layout_.vectors_[weight]);
     kernels_.embed(staging, static_cast<kernels::Element>(tensors_.dtype(weight)), &kRow, 1, width, out, width);
     return {};
@@ -307,10 +282,20 @@ class Loader {
   std::vector<Piece> first_pieces_;  ///< To be done before the others.
   std::vector<Piece> pieces_;
   std::size_t staging_bytes_ = 0;
-  std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  std::optional<Error> error_;
+  std::mutex mutex_;  ///< Of the factors, while they are the columns' largest.
 };
+
+const kernels::Narrow* narrow_of(const kernels::Table& kernels, Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return kernels.bf16;
+    case Precision::int8:
+      return kernels.int8;
+    case Precision::f32:
+      break;
+  }
+  return nullptr;
+}
 
 WeightLayout::WeightLayout(const Graph& graph, const TensorSource& tensors, const kernels::Table& kernels) {
   LayoutMaker(graph, tensors, kernels, *this);

@@ -15,6 +15,9 @@
 
 namespace kime::cpu {
 
+/// What multiplies in gemms of that precision; none in float32 ones.
+[[nodiscard]] const kernels::Narrow* narrow_of(const kernels::Table& kernels, Precision precision);
+
 /// The rows of a weight that gemms of a graph multiply by, packed (kernels.h says how).
 struct PackedRows {
   WeightId weight = 0;
