@@ -76,6 +76,7 @@ struct Prepared {
   std::vector<Calibration> calibrations;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
+  Precision precision = Precision::f32;
   std::shared_ptr<cpu::WeightCache> cache;
   std::unique_ptr<Fleet> fleet;
 };
@@ -104,15 +105,12 @@ class StreamRows {
 };
 
 Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prepared) {
-  const auto precision = options.precision.cpu();
-  if (!precision) {
-    return precision.error();
-  }
   std::vector<ModelToLoad> models;
   for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
     const ModelConfig& config = checkpoint.config();
     prepared.calibrations.push_back(checkpoint.calibration());
-    models.push_back({&checkpoint, std::make_shared<const Graph>(build_graph(config, *precision)), config.vocab, ModelConfig::types});
+    models.push_back(
+        {&checkpoint, std::make_shared<const Graph>(build_graph(config, prepared.precision)), config.vocab, ModelConfig::types});
   }
   FleetOptions fleet;
   if (!options.quiet) {
@@ -157,6 +155,11 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
       return Error(ErrorKind::input, fmt::format("{}: {}", options.stats, std::strerror(errno)));
     }
   }
+  const auto precision = options.precision.cpu();
+  if (!precision) {
+    return precision.error();
+  }
+  prepared.precision = *precision;
   auto fleet = load_fleet(options, prepared);
   if (!fleet) {
     return std::move(fleet).error();
@@ -168,7 +171,7 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
       fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
     }
     fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}{}\n", seconds, cpu::target_in_use(),
-               counted(prepared.fleet->lanes().size(), "stream"), name_of(*options.precision.cpu()), from_cache(prepared.cache.get()));
+               counted(prepared.fleet->lanes().size(), "stream"), name_of(prepared.precision), from_cache(prepared.cache.get()));
     for (const FleetDevice& device : prepared.fleet->devices()) {
       fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));
     }
@@ -199,7 +202,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, *options.precision.cpu()).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, prepared.precision).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }
