@@ -1,4 +1,4 @@
-// Weights on huge pages: only after some time of running, within a run's share, and what they hold stays.
+// Weights on huge pages: at first touch as long as these come fast, later within a run's share, and what they hold stays.
 #include "kime/backend/cpu/huge_pages.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@ namespace kime::test {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-using Seconds = cpu::HugePages::Seconds;
+using cpu::Seconds;
 
 bool system_has_huge_pages() {
   std::string word;
@@ -65,6 +65,22 @@ TEST_CASE("huge pages: a run pays for at most its share, then the next goes on",
     before = huge.made();
   }
   CHECK(holds_sevens(pages));
+}
+
+TEST_CASE("huge pages: the first touch takes all that lie whole in the memory, or stops at slow ones", "[backend]") {
+  constexpr std::size_t kPages = 40;
+  const cpu::Crew crew(2);
+  const auto all = Pages::make(kPages * kHuge + kHuge / 2);
+  REQUIRE(all);
+  const std::size_t touched = touch_huge_pages(crew, 2, all->data(), all->size(), Seconds(1000));
+  CHECK(touched >= kPages - 1);
+  CHECK(touched <= kPages);
+  CHECK(std::all_of(all->data(), all->data() + all->size(), [](std::byte byte) { return byte == std::byte{0}; }));
+
+  const auto some = Pages::make(kPages * kHuge);
+  REQUIRE(some);
+  CHECK(touch_huge_pages(crew, 2, some->data(), some->size(), Seconds(0)) <= 8 + 1);  // one that was under way
+  CHECK(touch_huge_pages(crew, 2, some->data(), kHuge - 1) == 0);
 }
 
 TEST_CASE("huge pages: small memory, more of it than is kept, and memory that is gone do no harm", "[backend]") {

@@ -43,7 +43,7 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const kernels::FpScope fp;
-  cpu::ask_for_huge_pages(memory, layout.bytes(), false);
+  cpu::touch_huge_pages(crew_, threads_, memory, layout.bytes());
   auto loaded = cache_ ? cache_->load(tensors, graph, layout, kernels_, crew_, threads_, memory)
                        : cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
   if (loaded) {

@@ -14,8 +14,9 @@ namespace kime::cpu {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-constexpr HugePages::Seconds kPatience{10};  // of runs, before anything is done
-constexpr double kShare = 0.25;              // of a run's time that may be spent after it
+constexpr Seconds kPatience{10};   // of runs, before anything is done
+constexpr double kShare = 0.25;    // of a run's time that may be spent after it
+constexpr std::size_t kFirst = 8;  // huge pages that are touched before their time is judged
 
 // Bytes up to the next multiple of `step`.
 std::size_t up_to_boundary(const std::byte* memory, std::size_t step) {
@@ -29,6 +30,28 @@ void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted) {
   if (bytes > skip) {
     madvise(memory + skip, bytes - skip, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);  // a hint: where it is not taken, nothing is lost
   }
+}
+
+std::size_t touch_huge_pages(const Crew& crew, std::size_t threads, std::byte* memory, std::size_t bytes, Seconds each) {
+  const std::size_t skip = up_to_boundary(memory, kHuge);
+  if (bytes < skip + kHuge) {
+    return 0;
+  }
+  ask_for_huge_pages(memory, bytes, true);
+  std::atomic<double> took = 0;
+  std::atomic<std::size_t> touched = 0;
+  crew.parallel(threads, (bytes - skip) / kHuge, [&](std::size_t page, std::size_t /*worker*/) {
+    const auto so_far = touched.load(std::memory_order_relaxed);
+    if (so_far >= kFirst && took.load(std::memory_order_relaxed) > each.count() * static_cast<double>(so_far)) {
+      return;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    *static_cast<volatile std::byte*>(memory + skip + page * kHuge) = std::byte{0};
+    took.fetch_add(Seconds(std::chrono::steady_clock::now() - begin).count(), std::memory_order_relaxed);
+    touched.fetch_add(1, std::memory_order_relaxed);
+  });
+  ask_for_huge_pages(memory, bytes, false);
+  return touched.load(std::memory_order_relaxed);
 }
 
 void HugePages::add(std::byte* memory, std::size_t bytes) {

@@ -1,4 +1,4 @@
-// Weights on huge pages, once a run has proved long enough to gain by them.
+// Weights on huge pages: from the start where these come fast, else once a run has proved long enough to gain by them.
 #pragma once
 
 #include <atomic>
@@ -6,20 +6,31 @@
 #include <cstddef>
 #include <mutex>
 
+#include "kime/backend/cpu/crew.h"
+
 namespace kime::cpu {
+
+using Seconds = std::chrono::duration<double>;
 
 /// Asks for huge pages where memory is first touched from now on, or for none. What a run computes in is worth it at once: it is small, and
 /// read and written over and over.
 void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted);
 
+/// What a huge page may take to be touched first, in the mean: about what 512 pages of 4 KiB take where pages are slow.
+inline constexpr Seconds kFastPage{0.0005};
+
+/// Memory for weights, which its owner is about to fill: touches it in huge pages, `threads` at a time, as long as these take at most
+/// `each` in the mean. Some systems give one in a tenth of a millisecond, less than its small pages cost; others compact memory for it,
+/// or fetch it from a host, for up to six. From the first slow ones on, memory is left as it is, to be touched in small pages. Returns how
+/// many were touched.
+std::size_t touch_huge_pages(const Crew& crew, std::size_t threads, std::byte* memory, std::size_t bytes, Seconds each = kFastPage);
+
 /// A pass over a batch reads all weights, and on pages of 4 KiB pays a walk of page tables for each: float32 products over weights that lie
-/// in memory reached 73 % of the FMA peak so, 87 % on pages of 2 MiB. But first touch of these costs up to three seconds a gigabyte on some
-/// machines, so nothing is done until the runs have taken some time, and then by who runs, a little at a time: after each run at most a
-/// quarter of what it took. What a page holds never changes. Where the system cannot do it (Linux before 6.1) nothing happens.
+/// in memory reached 73 to 77 % of the FMA peak so, 87 to 92 % on pages of 2 MiB. Where touch_huge_pages() found these slow, nothing is
+/// done until the runs have taken some time, and then by who runs, a little at a time: after each run at most a quarter of what it took.
+/// What a page holds never changes. Where the system cannot do it (Linux before 6.1) nothing happens.
 class HugePages {
  public:
-  using Seconds = std::chrono::duration<double>;
-
   /// Memory to be improved: what earlier calls named, and this. It may be freed while no run is under way.
   void add(std::byte* memory, std::size_t bytes);
   /// After a run of this length. From any thread.
