@@ -28,9 +28,9 @@ void sample_peaks(const BenchRig& rig, milliseconds time, Speeds& speeds) {
 }
 
 // The ops' times and operations, over the time that the lanes had together, by kind of op.
-void share_out(const BenchRig& rig, const Stretch& all, std::vector<double> op_seconds, BenchReport& report) {
-  const auto lanes = static_cast<double>(rig.fleet.lanes().size());
-  const double lane_seconds = all.seconds * lanes;
+void share_out(const BenchRig& rig, const Stretch& stretch, std::vector<double> op_seconds, BenchReport& report) {
+  const double lane_seconds = stretch.all.lane_seconds;
+  const double seconds = lane_seconds / static_cast<double>(stretch.lanes);
   const OpGroups groups = op_groups(rig.graph);
   op_seconds.resize(rig.graph.ops.size());
   std::vector<double> at_peak(groups.names.size());
@@ -38,19 +38,20 @@ void share_out(const BenchRig& rig, const Stretch& all, std::vector<double> op_s
     report.ops.push_back({.name = name});
   }
   for (std::size_t i = 0; i < op_seconds.size(); ++i) {
+    const double peak = flops_for(rig.graph.ops[i], report.speeds);
     OpShare& group = report.ops[groups.group_of[i]];
     group.share += op_seconds[i] / lane_seconds;
-    group.flops += all.op_flops[i];  // of all rounds, for now
-    at_peak[groups.group_of[i]] += all.op_flops[i] / flops_for(rig.graph.ops[i], report.speeds);
+    group.flops += stretch.all.op_flops[i];  // of all rounds, for now
+    at_peak[groups.group_of[i]] += stretch.all.op_flops[i] / peak;
+    report.share_of_peak += stretch.counted.op_flops[i] / peak / stretch.seconds();
   }
   report.outside = 1;
   for (std::size_t i = 0; i < report.ops.size(); ++i) {
     OpShare& group = report.ops[i];
-    const double seconds = group.share * all.seconds;
-    group.flops = seconds > 0 ? group.flops / seconds : 0;
-    group.share_of_peak = seconds > 0 ? at_peak[i] / seconds : 0;
+    const double of_group = group.share * seconds;
+    group.flops = of_group > 0 ? group.flops / of_group : 0;
+    group.share_of_peak = of_group > 0 ? at_peak[i] / of_group : 0;
     report.outside -= group.share;
-    report.share_of_peak += at_peak[i] / all.seconds;
   }
   std::ranges::stable_sort(report.ops, std::ranges::greater(), &OpShare::share);
 }
@@ -81,14 +82,14 @@ Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& record
     }
     ++report.rounds;
     all.add(*round);
-    report.best_model_flops = std::max(report.best_model_flops, round->flops() / round->seconds);
+    report.best_model_flops = std::max(report.best_model_flops, round->flops_per_second());
     sample_peaks(rig, sample, report.speeds);
   } while (Clock::now() < end);
-  report.model_flops = all.flops() / all.seconds;
-  report.tokens = all.tokens;
-  report.records = all.records;
+  report.model_flops = all.flops_per_second();
+  report.tokens = all.counted.tokens;
+  report.records = all.counted.records;
   report.tokens_per_second = all.tokens_per_second();
-  report.records_per_second = static_cast<double>(all.records) / all.seconds;
+  report.records_per_second = static_cast<double>(report.records) / all.seconds();
   share_out(rig, all, rig.profile.take(), report);
   return report;
 }

@@ -40,30 +40,37 @@ void spread_markers(Record& record, std::size_t count) {
 // The lanes' common account of a stretch.
 class Account {
  public:
-  void add(const PackedBatch& work, const std::optional<LaneFailure>& failure) {
-    const std::lock_guard lock(mutex_);
-    if (failure) {
-      error_ = failure->error;
-      return;
+  explicit Account(std::size_t lanes) : counting_(lanes) { stretch_.lanes = lanes; }
+
+  void add(const PackedBatch& packed, double seconds, bool counts) {
+    const Batch batch = packed.buffer.batch();
+    Work work{.lane_seconds = seconds, .tokens = batch.ids.size(), .records = batch.seqs(), .op_flops = {}};
+    for (const OpCost& cost : packed.costs) {
+      work.op_flops.push_back(cost.flops);
     }
-    const Batch batch = work.buffer.batch();
-    stretch_.tokens += batch.ids.size();
-    stretch_.records += batch.seqs();
-    stretch_.op_flops.resize(work.costs.size());
-    for (std::size_t i = 0; i < work.costs.size(); ++i) {
-      stretch_.op_flops[i] += work.costs[i].flops;
+    const std::lock_guard lock(mutex_);
+    stretch_.all.add(work);
+    if (counts) {
+      stretch_.counted.add(work);
     }
   }
+  void fail(Error error) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+  }
+  // What a lane does from now on does not count.
+  void lane_is_through() { counting_.fetch_sub(1); }
+  [[nodiscard]] bool some_count() const { return counting_.load() > 0; }
 
-  Result<Stretch> close(double seconds) && {
+  Result<Stretch> close() && {
     if (error_) {
       return *std::move(error_);
     }
-    stretch_.seconds = seconds;
     return std::move(stretch_);
   }
 
  private:
+  std::atomic<std::size_t> counting_;
   std::mutex mutex_;
   Stretch stretch_;
   std::optional<Error> error_;
@@ -130,12 +137,12 @@ std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Gra
   return all;
 }
 
-double Stretch::flops() const {
+double Work::flops() const {
   return std::accumulate(op_flops.begin(), op_flops.end(), 0.0);
 }
 
-void Stretch::add(const Stretch& other) {
-  seconds += other.seconds;
+void Work::add(const Work& other) {
+  lane_seconds += other.lane_seconds;
   tokens += other.tokens;
   records += other.records;
   op_flops.resize(std::max(op_flops.size(), other.op_flops.size()));
@@ -144,23 +151,37 @@ void Stretch::add(const Stretch& other) {
   }
 }
 
+void Stretch::add(const Stretch& other) {
+  lanes = other.lanes;
+  counted.add(other.counted);
+  all.add(other.all);
+}
+
 Result<Stretch> Load::run(std::span<const std::shared_ptr<Lane>> lanes, double seconds) {
-  Account account;
+  Account account(lanes.size());
   const auto begin = Clock::now();
   const auto take = [&](Lane& lane) {
-    double last = 0;
-    do {
+    bool counts = true;
+    while (account.some_count()) {
       const auto started = Clock::now();
       const PackedBatch& work = work_[next_.fetch_add(1) % work_.size()];
       lane.host->buffer = work.buffer;
       Bucket bucket;
       const auto failure = lane.score(bucket);
-      account.add(work, failure);
+      const double took = seconds_since(started);
+      if (failure) {
+        account.fail(failure->error);
+      } else {
+        account.add(work, took, counts);
+      }
+      if (counts && (failure || seconds_since(begin) + took > seconds)) {
+        counts = false;
+        account.lane_is_through();
+      }
       if (failure) {
         return;
       }
-      last = seconds_since(started);
-    } while (seconds_since(begin) + last <= seconds);
+    }
   };
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < lanes.size(); ++i) {
@@ -170,7 +191,7 @@ Result<Stretch> Load::run(std::span<const std::shared_ptr<Lane>> lanes, double s
   for (auto& thread : threads) {
     thread.join();
   }
-  return std::move(account).close(seconds_since(begin));
+  return std::move(account).close();
 }
 
 }  // namespace kime

@@ -33,15 +33,29 @@ struct PackedBatch {
 [[nodiscard]] std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage,
                                                  std::size_t streams);
 
-/// What a stretch of scoring did.
-struct Stretch {
-  double seconds = 0;  ///< Until the last lane had ended.
+/// What lanes did together.
+struct Work {
+  double lane_seconds = 0;  ///< The time of all lanes, added up.
   std::size_t tokens = 0;
   std::size_t records = 0;
   std::vector<double> op_flops;  ///< Useful ones, by op.
 
   [[nodiscard]] double flops() const;
-  [[nodiscard]] double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  void add(const Work& other);
+};
+
+/// What a stretch of scoring did. A lane that is through with its part goes on until all are, so that none measures an idle neighbour; that
+/// is in `all` but does not count.
+struct Stretch {
+  std::size_t lanes = 0;
+  Work counted;
+  Work all;
+
+  /// Of a lane, in the mean.
+  [[nodiscard]] double seconds() const { return counted.lane_seconds / static_cast<double>(lanes); }
+  [[nodiscard]] double tokens_per_second() const { return static_cast<double>(counted.tokens) / seconds(); }
+  [[nodiscard]] double flops_per_second() const { return counted.flops() / seconds(); }
+  /// Another stretch of the same lanes.
   void add(const Stretch& other);
 };
 
@@ -50,8 +64,8 @@ class Load {
  public:
   explicit Load(std::vector<PackedBatch> work) : work_(std::move(work)) {}
 
-  /// Goes on where it last stopped. Each lane scores at least one batch, and begins no other that would end past the time, judging by
-  /// the one before. Errors: the last one of a lane.
+  /// Goes on where it last stopped. Each lane scores at least one batch that counts, and begins no other that would end past the time,
+  /// judging by the one before. Errors: the last one of a lane.
   Result<Stretch> run(std::span<const std::shared_ptr<Lane>> lanes, double seconds);
 
  private:

@@ -31,7 +31,8 @@ CpuBackend::CpuBackend(std::size_t threads, const kernels::Table& kernels, std::
       threads_(std::max<std::size_t>(threads, 1)),
       crew_(threads_),
       profile_(std::move(profile)),
-      cache_(std::move(cache)) {
+      cache_(std::move(cache)),
+      huge_pages_(profile_ != nullptr) {
 }
 
 Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const Graph& graph, const kernels::Table& kernels) {
@@ -43,12 +44,12 @@ Result<cpu::WeightLayout> CpuBackend::layout(const TensorSource& tensors, const 
 
 Status CpuBackend::load(const TensorSource& tensors, const Graph& graph, const cpu::WeightLayout& layout, std::byte* memory) const {
   const kernels::FpScope fp;
-  cpu::touch_huge_pages(crew_, threads_, memory, layout.bytes());
+  const auto touched = cpu::touch_huge_pages(crew_, threads_, memory, layout.bytes());
   auto loaded = cache_ ? cache_->load(tensors, graph, layout, kernels_, crew_, threads_, memory)
                        : cpu::load_weights(tensors, graph, layout, kernels_, crew_, threads_, memory);
   if (loaded) {
     cpu::ask_for_huge_pages(memory, layout.bytes(), true);
-    huge_pages_.add(memory, layout.bytes());
+    huge_pages_.add(memory, layout.bytes(), touched.each);
   }
   return loaded;
 }

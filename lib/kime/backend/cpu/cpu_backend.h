@@ -51,9 +51,9 @@ class CpuBackend {
   const kernels::Table& kernels_;
   std::size_t threads_;
   cpu::Crew crew_;
-  mutable cpu::HugePages huge_pages_;
   std::shared_ptr<cpu::Profile> profile_;
   std::shared_ptr<cpu::WeightCache> cache_;
+  mutable cpu::HugePages huge_pages_;
   mutable std::atomic<std::size_t> active_{0};  ///< Calls of run() that are under way.
 };
 

@@ -14,8 +14,8 @@ namespace kime::cpu {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-constexpr Seconds kPatience{10};   // of runs, before anything is done
-constexpr double kShare = 0.25;    // of a run's time that may be spent after it
+constexpr double kGain = 0.125;    // of a run's time that huge pages save
+constexpr double kShare = 0.25;    // of a run's time that may be spent on them after it
 constexpr std::size_t kFirst = 8;  // huge pages that are touched before their time is judged
 
 // Bytes up to the next multiple of `step`.
@@ -32,17 +32,17 @@ void ask_for_huge_pages(std::byte* memory, std::size_t bytes, bool wanted) {
   }
 }
 
-std::size_t touch_huge_pages(const Crew& crew, std::size_t threads, std::byte* memory, std::size_t bytes, Seconds each) {
+FirstTouch touch_huge_pages(const Crew& crew, std::size_t threads, std::byte* memory, std::size_t bytes, Seconds limit) {
   const std::size_t skip = up_to_boundary(memory, kHuge);
   if (bytes < skip + kHuge) {
-    return 0;
+    return {};
   }
   ask_for_huge_pages(memory, bytes, true);
   std::atomic<double> took = 0;
   std::atomic<std::size_t> touched = 0;
   crew.parallel(threads, (bytes - skip) / kHuge, [&](std::size_t page, std::size_t /*worker*/) {
     const auto so_far = touched.load(std::memory_order_relaxed);
-    if (so_far >= kFirst && took.load(std::memory_order_relaxed) > each.count() * static_cast<double>(so_far)) {
+    if (so_far >= kFirst && took.load(std::memory_order_relaxed) > limit.count() * static_cast<double>(so_far)) {
       return;
     }
     const auto begin = std::chrono::steady_clock::now();
@@ -51,17 +51,20 @@ std::size_t touch_huge_pages(const Crew& crew, std::size_t threads, std::byte* m
     touched.fetch_add(1, std::memory_order_relaxed);
   });
   ask_for_huge_pages(memory, bytes, false);
-  return touched.load(std::memory_order_relaxed);
+  const std::size_t pages = touched.load(std::memory_order_relaxed);
+  return {pages, Seconds(took.load(std::memory_order_relaxed) / static_cast<double>(pages))};
 }
 
-void HugePages::add(std::byte* memory, std::size_t bytes) {
+void HugePages::add(std::byte* memory, std::size_t bytes, Seconds each) {
   const std::size_t skip = up_to_boundary(memory, kHuge);
   if (bytes < skip + kHuge) {
     return;
   }
   const std::lock_guard lock(mutex_);
   if (count_ < kRanges) {
-    ranges_[count_++] = {memory + skip, memory + skip + (bytes - skip) / kHuge * kHuge};
+    const std::size_t pages = (bytes - skip) / kHuge;
+    ranges_[count_++] = {memory + skip, memory + skip + pages * kHuge};
+    cost_.fetch_add(static_cast<double>(pages) * each.count(), std::memory_order_relaxed);
     pending_.store(true, std::memory_order_release);
   }
 }
@@ -71,7 +74,9 @@ void HugePages::after_run(Seconds run) {
     return;
   }
   const double before = ran_.fetch_add(run.count(), std::memory_order_relaxed);
-  if (before >= kPatience.count()) {
+  if (at_once_) {
+    work(Seconds::max());
+  } else if (before * kGain >= cost_.load(std::memory_order_relaxed)) {
     work(run * kShare);
   }
 }
