@@ -21,8 +21,8 @@ namespace HWY_NAMESPACE {
 // resumed rarely.
 inline constexpr std::size_t kBlockK = 256;
 // Tiles of rows up to which a product waits for its weights to come from memory. Their blocks are small enough for the nearest cache, and
-// each is asked for while the one before it is used.
-inline constexpr std::size_t kFewTiles = 4;
+// all of one is asked for while the one before it is used.
+inline constexpr std::size_t kFewTiles = 6;
 inline constexpr std::size_t kFewBlockK = 64;
 // Rows of c whose unfinished sums are kept at a time; a panel of b is read once for each such block of rows.
 inline constexpr std::size_t kBlockRows = 48 * kTileRows;
@@ -59,10 +59,23 @@ inline void FinishRows(const Gemm& g, std::size_t panel, const float* sums, std:
   }
 }
 
-// Lines of the next block of b that each tile asks for, so that all of it has been asked for when the block is done.
-HWY_INLINE std::size_t LinesAhead(std::size_t floats, std::size_t tiles, std::size_t k) {
+// What each of `tiles` tiles of k steps asks for, so that all of the next block of b has been asked for when this one is done; when that
+// is 8 lines at a time or fewer, as many as a tile can take.
+struct Requests {
+  std::size_t lines;
+  std::size_t at_once;
+};
+
+HWY_INLINE Requests LinesAhead(std::size_t floats, std::size_t tiles, std::size_t k) {
+  const std::size_t times = k / kAskEvery;
   const std::size_t lines = (floats / 16 + tiles - 1) / tiles;
-  return lines < k / kAskEvery ? lines : k / kAskEvery;
+  if (lines <= times || times == 0) {
+    return {times == 0 ? 0 : lines, 1};
+  }
+  const std::size_t needed = (lines + times - 1) / times;
+  const std::size_t at_once = needed <= 4 ? needed : 8;
+  const std::size_t asked = (lines + at_once - 1) / at_once;
+  return {(asked < times ? asked : times) * at_once, at_once};
 }
 
 // Rows [row0, row1), at most kBlockRows of them, of one panel. Blocks of k go on the outside, so that a block of the panel stays in a
@@ -75,22 +88,16 @@ inline void MatMulPanel(const Gemm& g, std::size_t panel, std::size_t row0, std:
   const std::size_t across = TilesAcross(vecs);
   const std::size_t down = (row1 - row0 + kTileRows - 1) / kTileRows;
   const float* b = g.b + panel * kPanel * g.k;
-  const bool few = down <= kFewTiles;
-  const std::size_t block = few ? kFewBlockK : kBlockK;
+  const std::size_t block = down <= kFewTiles ? kFewBlockK : kBlockK;
   for (std::size_t k0 = 0; k0 < g.k; k0 += block) {
     const std::size_t k = g.k - k0 < block ? g.k - k0 : block;
     const char* ahead = reinterpret_cast<const char*>(b + (k0 + k) * width);
-    const std::size_t lines = few ? 0 : LinesAhead(kBlockK * width, across * down, k);
-    const std::size_t burst = few ? (block * vecs + down - 1) / down : 0;
+    const Requests next = LinesAhead(block * width, across * down, k);
     for (std::size_t row = row0; row < row1; row += kTileRows) {
       const std::size_t rows = row1 - row < kTileRows ? row1 - row : kTileRows;
       float* t = sums + (row - row0) * kPanel;
-      for (std::size_t i = 0; i < burst; ++i) {
-        __builtin_prefetch(ahead + i * 64, 0, 3);
-      }
-      ahead += burst * 64;
-      WideTile(rows, vecs, {g.a + row * g.lda + k0, g.lda, b + k0 * width, width, k, t, kPanel, k0 != 0, ahead, lines});
-      ahead += across * lines * 64;
+      WideTile(rows, vecs, {g.a + row * g.lda + k0, g.lda, b + k0 * width, width, k, t, kPanel, k0 != 0, ahead, next.lines, next.at_once});
+      ahead += across * next.lines * 64;
       if (k0 + k == g.k) {
         FinishRows(g, panel, t, row, rows);
       }

@@ -28,12 +28,14 @@ struct TileArgs {
   float* t;  // [rows][ldt]
   std::size_t ldt;
   bool resume;  // Go on from what t holds; else from +0.
-  // Cache lines to ask for on the way, from here on: what the tiles after this one will read. At most k / kAskEvery.
+  // Cache lines to ask for on the way, from here on: what the tiles after this one will read. So many `at_once`, that is 1, 2, 3, 4 or 8,
+  // each kAskEvery steps.
   const char* ahead = nullptr;
   std::size_t lines = 0;
+  std::size_t at_once = 1;
 };
 
-// One request every so many steps of k. Many at once would fill the core's miss buffers, and the tile's own loads would wait for memory.
+// Requests are spread over the steps of k. Many at once would fill the core's miss buffers, and the tile's own loads would wait for memory.
 inline constexpr std::size_t kAskEvery = 2;
 
 template <std::size_t kRows, std::size_t kVecs>
@@ -59,9 +61,34 @@ HWY_INLINE void Step(Sums<kRows, kVecs>& sums, const float* a, std::size_t lda, 
   }
 }
 
+// What a tile has still to read.
+struct TileCursor {
+  const float* a;
+  const float* b;
+  const char* ahead;
+  std::size_t k;  // the next step
+};
+
+// The steps up to `end`, a multiple of kAskEvery, with requests.
+template <std::size_t kLines, std::size_t kRows, std::size_t kVecs>
+HWY_INLINE void AskingSteps(Sums<kRows, kVecs>& sums, TileCursor& at, std::size_t end, std::size_t lda, std::size_t ldb) {
+  for (; at.k < end; at.k += kAskEvery) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kLines; ++i) {
+      __builtin_prefetch(at.ahead + i * 64, 0, 2);
+    }
+    at.ahead += kLines * 64;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kAskEvery; ++i) {
+      Step(sums, at.a++, lda, at.b);
+      at.b += ldb;
+    }
+  }
+}
+
 // t = a b, or t += a b: every element one FMA chain over k in order. Stopping it in t (float32, so nothing is rounded) and going on later
-// gives the same bits, which is why callers may block k and rows as the caches like. Two plain loops, with requests and without: a
-// condition or a loop inside would cost registers, and compilers then spill sums.
+// gives the same bits, which is why callers may block k and rows as the caches like. Plain loops, for each number of requests and for
+// none: a condition or a loop inside would cost registers, and compilers then spill sums.
 template <std::size_t kRows, std::size_t kVecs>
 HWY_NOINLINE void Tile(const TileArgs& args) {
   Sums<kRows, kVecs> sums;
@@ -72,24 +99,30 @@ HWY_NOINLINE void Tile(const TileArgs& args) {
       sums.at[r][v] = args.resume ? Load16(args.t + r * args.ldt + v * 16) : Zero16();
     }
   }
-  const float* a = args.a;
-  const float* b = args.b;
-  const char* ahead = args.ahead;
+  TileCursor at{args.a, args.b, args.ahead, 0};
   const std::size_t lda = args.lda;
   const std::size_t ldb = args.ldb;
-  std::size_t k = 0;
-  for (; k < args.lines * kAskEvery; k += kAskEvery) {
-    __builtin_prefetch(ahead, 0, 2);
-    ahead += 64;
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < kAskEvery; ++i) {
-      Step(sums, a++, lda, b);
-      b += ldb;
-    }
+  const std::size_t end = args.lines / args.at_once * kAskEvery;
+  switch (args.at_once) {
+    case 1:
+      AskingSteps<1>(sums, at, end, lda, ldb);
+      break;
+    case 2:
+      AskingSteps<2>(sums, at, end, lda, ldb);
+      break;
+    case 3:
+      AskingSteps<3>(sums, at, end, lda, ldb);
+      break;
+    case 4:
+      AskingSteps<4>(sums, at, end, lda, ldb);
+      break;
+    default:
+      AskingSteps<8>(sums, at, end, lda, ldb);
+      break;
   }
-  for (; k < args.k; ++k) {
-    Step(sums, a++, lda, b);
-    b += ldb;
+  for (; at.k < args.k; ++at.k) {
+    Step(sums, at.a++, lda, at.b);
+    at.b += ldb;
   }
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kRows; ++r) {
