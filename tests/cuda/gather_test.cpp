@@ -101,7 +101,7 @@ TEST_CASE("picks and markers are gathered to the last column, and a pick without
   each_type([](auto type) {
     using T = decltype(type);
     const std::string suffix = Rounding<T>::name;
-    for (const std::size_t width : {1, 4, 5, 128, 131, 768}) {
+    for (const std::size_t width : std::vector<std::size_t>{1, 4, 5, 128, 131, 768}) {
       Random random(width);
       const RandomBatch batch(random, 13, 6);
       const Index index(batch);
@@ -133,7 +133,7 @@ TEST_CASE("picks and markers are gathered to the last column, and a pick without
 }
 
 TEST_CASE("each row gets its sequence's type added, and no other row") {
-  for (const std::size_t width : {1, 5, 128, 132, 768}) {
+  for (const std::size_t width : std::vector<std::size_t>{1, 5, 128, 132, 768}) {
     Random random(width);
     const RandomBatch batch(random, 11, 7);
     const Index index(batch);

@@ -20,8 +20,8 @@ using cuda::shim::Buffer;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST_CASE("small products are the float64 ones within rounding, and a row's bits are its own") {
-  for (const std::size_t inputs : {1, 4, 7, 28, 128, 129, 388, 772}) {
-    for (const std::size_t outputs : {1, 2, 4, 5, 9}) {
+  for (const std::size_t inputs : std::vector<std::size_t>{1, 4, 7, 28, 128, 129, 388, 772}) {
+    for (const std::size_t outputs : std::vector<std::size_t>{1, 2, 4, 5, 9}) {
       Random random(inputs + outputs);
       const std::size_t rows = 10;
       Matrix<float> in(rows, inputs, inputs % 3, outputs % 2);
@@ -127,10 +127,10 @@ TEST_CASE("act features are the float64 ones within rounding") {
     for (std::size_t k = 0; k <= 70; ++k) {
       logits.push_back(random.normals(k, scale));
     }
-    for (const std::size_t k : {127, 128, 129, 1000}) {
+    for (const std::size_t k : std::vector<std::size_t>{127, 128, 129, 1000}) {
       logits.push_back(random.normals(k, scale));
     }
-    for (const std::size_t width : {1, 30, 768}) {
+    for (const std::size_t width : std::vector<std::size_t>{1, 30, 768}) {
       const auto got = features(logits, width, width);
       for (std::size_t s = 0; s < logits.size(); ++s) {
         const std::array<double, 4> want = reference(logits[s]);
@@ -160,7 +160,7 @@ TEST_CASE("act features of one option, of equal ones, of none, and of no numbers
 TEST_CASE("the two largest are found wherever they stand") {
   std::vector<std::vector<float>> logits;
   for (std::size_t first = 0; first < 67; ++first) {
-    for (const std::size_t distance : {1, 2, 16, 32, 33, 60}) {
+    for (const std::size_t distance : std::vector<std::size_t>{1, 2, 16, 32, 33, 60}) {
       logits.emplace_back(67, -50.0F);
       logits.back()[first] = 2;
       logits.back()[(first + distance) % 67] = 1;

@@ -96,7 +96,7 @@ TEST_CASE("layer norm gives a row the same bits alone, elsewhere, at any address
     DeviceCounts one(1, 1, 1);
     Matrix<float> want(19, width);
     run("kime_norm_f32", cuda::row_shape(19), c.params(counts, want, true), 1);
-    for (const std::size_t r : {0, 7, 8, 18}) {
+    for (const std::size_t r : std::vector<std::size_t>{0, 7, 8, 18}) {
       Case alone(1, width, 3, 1);
       for (std::size_t i = 0; i < width; ++i) {
         alone.in(0, i) = c.in(r, i);
@@ -145,7 +145,7 @@ TEST_CASE("embedding rows are normalized into the stream and rounded beside it")
     each_type([](auto type) {
       using Table = decltype(table_type);
       using T = decltype(type);
-      for (const std::size_t width : {3, 24, 768, 1030}) {
+      for (const std::size_t width : std::vector<std::size_t>{3, 24, 768, 1030}) {
         const std::size_t rows = 10;
         Random random(width);
         Matrix<Table> table(7, width);

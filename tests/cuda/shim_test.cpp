@@ -240,6 +240,73 @@ TEST_CASE("the same seed gives the same order, others give others, and host thre
   CHECK(want[0].substr(0, want[0].find("(seed")) != want[1].substr(0, want[1].find("(seed")));
 }
 
+void matrix_kernel(Params p) {
+  KIME_SHARED_ARRAY(std::uint32_t, tile, 32 * 4);
+  const unsigned lane = threadIdx.x % 32;
+  if (threadIdx.x < 32 && p.variant != 4) {
+    for (unsigned i = 0; i < 4; ++i) {
+      tile[4 * lane + i] = i;
+    }
+  } else if (threadIdx.x < 32) {
+    cuda::cp_async_16(&tile[4 * lane], p.in + 4 * lane, true);
+    cuda::cp_async_commit();
+  }
+  if (p.variant != 1) {
+    __syncthreads();
+  }
+  const std::uint32_t* row = cuda::raw(tile) + 4 * lane;
+  row += p.variant == 2 && lane == 31 ? 4 : 0;
+  row += p.variant == 3 && lane == 7 ? 1 : 0;
+  std::uint32_t r[4];
+  if (threadIdx.x < 32) {
+    cuda::ldmatrix_x4(r, row);
+    store_global(p.out + lane, static_cast<float>(r[0] & 0xFFFFU));
+  }
+  if (p.variant == 5 && threadIdx.x == 40) {
+    tile[17] = 1;  // perhaps while the first warp reads
+  }
+  if (p.variant == 6 && threadIdx.x < 32) {
+    tile[4 * lane] = 1;  // after the whole warp has read
+  }
+  cuda::cp_async_wait<0>();
+}
+
+TEST_CASE("what ldmatrix reads is there for the whole warp, inside and aligned") {
+  Run run;
+  run(&matrix_kernel, 0, 1);
+  REQUIRE(run.out[4] == 0);
+  REQUIRE(run.out[7] == 3);
+  run(&matrix_kernel, 6, 1);
+  run.fails(&matrix_kernel, 1, "race on shared memory");
+  run.fails(&matrix_kernel, 2, "outside shared memory");
+  run.fails(&matrix_kernel, 3, "not a multiple of 16");
+  run.fails(&matrix_kernel, 4, "under way");
+  run.fails(&matrix_kernel, 5, "race on shared memory");
+}
+
+TEST_CASE("a copy that nobody waits for is named when its thread ends") {
+  Run run;
+  run.fails(
+      [](Params p) {
+        KIME_SHARED_ARRAY(float, row, 4);
+        if (threadIdx.x == 9) {
+          cuda::cp_async_16(&row[0], p.in, true);
+        }
+      },
+      0, "thread 9 ended with copies under way");
+}
+
+TEST_CASE("kernels are found by name, with parameters of their size and no more threads than they are compiled for") {
+  Run run;
+  const Params params = {run.in.data(), run.out.data(), 0};
+  shim::launch("shim_test_kernel", {1, 1, 1}, {64, 1, 1}, 0, params, 1);
+  REQUIRE(run.out[63] == 63);
+  REQUIRE_THROWS_WITH(shim::launch("shim_test_kernel", {1, 1, 1}, {96, 1, 1}, 0, params, 1), Contains("at most 64"));
+  REQUIRE_THROWS_WITH(shim::launch("shim_test_kernel", {1, 1, 1}, {64, 1, 1}, 0, 1, 1), Contains("no kernel shim_test_kernel"));
+  REQUIRE_THROWS_WITH(shim::launch("shim_test", {1, 1, 1}, {64, 1, 1}, 0, params, 1), Contains("no kernel shim_test"));
+  REQUIRE(shim::find_kernel("kime_norm_f32")->most_threads == 256);
+}
+
 // Conversions against definitions: the nearest of all numbers of the type, the even one of two.
 TEST_CASE("16-bit types round to the nearest, ties to even") {
   for (std::uint32_t bits = 0; bits < 0x7C00U; ++bits) {
@@ -271,3 +338,7 @@ TEST_CASE("16-bit types round to the nearest, ties to even") {
 
 }  // namespace
 }  // namespace kime::test
+
+KIME_KERNEL(shim_test_kernel, kime::test::Params, 64) {
+  kime::cuda::store_global(p.out + threadIdx.x, static_cast<float>(threadIdx.x));
+}

@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <new>
 
-#if !defined(__x86_64__)
+// Of x86-64 the switch is our own: swapcontext makes two system calls each time. KIME_FIBER_UCONTEXT takes that one all the same.
+#if defined(__x86_64__) && !defined(KIME_FIBER_UCONTEXT)
+#define KIME_FIBER_OWN_SWITCH
+#else
 #include <ucontext.h>
 #endif
 
@@ -29,8 +32,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#if defined(__x86_64__)
-// Saves what a call must keep on the stack, and the stack; takes up another. swapcontext would do, but for two system calls each time.
+#if defined(KIME_FIBER_OWN_SWITCH)
+// Saves what a call must keep on the stack, and the stack; takes up another.
 extern "C" void kime_fiber_switch(void** from, void* to);
 asm(R"(
 .text
@@ -69,7 +72,7 @@ thread_local Fiber* current = nullptr;
 
 struct Fiber::Context {
   std::byte* memory = nullptr;
-#if defined(__x86_64__)
+#if defined(KIME_FIBER_OWN_SWITCH)
   void* own = nullptr;
   void* resumer = nullptr;
 #else
@@ -99,7 +102,7 @@ struct Fiber::Context {
     resumer_shadow = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(own_shadow, 0);
 #endif
-#if defined(__x86_64__)
+#if defined(KIME_FIBER_OWN_SWITCH)
     kime_fiber_switch(&resumer, own);
 #else
     swapcontext(&resumer, &own);
@@ -116,7 +119,7 @@ struct Fiber::Context {
 #if defined(KIME_FIBER_TSAN)
     __tsan_switch_to_fiber(resumer_shadow, 0);
 #endif
-#if defined(__x86_64__)
+#if defined(KIME_FIBER_OWN_SWITCH)
     kime_fiber_switch(&own, resumer);
 #else
     swapcontext(&own, &resumer);
@@ -159,7 +162,7 @@ void Fiber::prepare() {
   }
   context_->own_shadow = __tsan_create_fiber(0);
 #endif
-#if defined(__x86_64__)
+#if defined(KIME_FIBER_OWN_SWITCH)
   auto** top = reinterpret_cast<void**>(context_->stack() + kStackBytes);
   *--top = nullptr;  // where loop() would return to: it never does, and the stack is aligned as after a call
   *--top = reinterpret_cast<void*>(&Fiber::loop);

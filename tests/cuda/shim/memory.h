@@ -17,7 +17,7 @@ struct Range {
   bool writable = false;
 };
 
-/// Registers memory for as long as it lives. Any thread.
+/// Registers memory for as long as it lives, so that launches which begin meanwhile may touch it. Any thread. Pieces do not overlap.
 class Registration {
  public:
   Registration(const void* memory, std::size_t bytes, bool writable);
