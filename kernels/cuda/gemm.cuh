@@ -10,10 +10,11 @@ namespace kime::cuda {
 
 inline constexpr unsigned kGemmChunks = kGemmRowBytes / kChunkBytes;  // of a row in a stage
 
-/// A block's tile of side x side outputs, by warps.
-template <unsigned kSideOfTile, unsigned kWarpsDown, unsigned kWarpsAcross>
+/// A block's tile of kSide x kSide outputs, by warps.
+template <GemmTile kTile, unsigned kWarpsDown, unsigned kWarpsAcross>
 struct GemmBlock {
-  static constexpr unsigned kSide = kSideOfTile;
+  static constexpr unsigned kSide = gemm_side(kTile);
+  static constexpr unsigned kStages = gemm_stages(kTile);
   static constexpr unsigned kDown = kWarpsDown;
   static constexpr unsigned kAcross = kWarpsAcross;
   static constexpr unsigned kThreads = kWarpsDown * kWarpsAcross * kWarpSize;
@@ -63,30 +64,30 @@ template <class T, class Block, class Multiply>
 __device__ __forceinline__ void over_k(const GemmParams& p, unsigned row0, unsigned rows, unsigned column0, const Multiply& multiply) {
   constexpr unsigned kColumns = kGemmRowBytes / sizeof(T);
   constexpr unsigned kElements = Block::kSide * kColumns;
-  const SharedPtr<T> stages = shared_view<T>(dynamic_shared(), kGemmStages * 2 * kElements);
+  const SharedPtr<T> stages = shared_view<T>(dynamic_shared(), Block::kStages * 2 * kElements);
   const GemmSource<T, Block> a(p.a, p.ld_a, row0, rows);
   const GemmSource<T, Block> w(p.w, p.k, column0, p.n);
   const unsigned steps = (p.k + kColumns - 1) / kColumns;
   const auto copy = [&](unsigned step) {
-    const SharedPtr<T> stage = stages + step % kGemmStages * 2 * kElements;
+    const SharedPtr<T> stage = stages + step % Block::kStages * 2 * kElements;
     a.copy(stage, step * kColumns, p.k, static_cast<const T*>(p.a));
     w.copy(stage + kElements, step * kColumns, p.k, static_cast<const T*>(p.w));
   };
 #pragma unroll
-  for (unsigned step = 0; step + 1 < kGemmStages; ++step) {
+  for (unsigned step = 0; step + 1 < Block::kStages; ++step) {
     if (step < steps) {
       copy(step);
     }
     cp_async_commit();
   }
   for (unsigned step = 0; step < steps; ++step) {
-    cp_async_wait<kGemmStages - 2>();
+    cp_async_wait<Block::kStages - 2>();
     __syncthreads();  // this step's copies are there for all, and nobody reads the stage that the next copies go to
-    if (step + kGemmStages - 1 < steps) {
-      copy(step + kGemmStages - 1);
+    if (step + Block::kStages - 1 < steps) {
+      copy(step + Block::kStages - 1);
     }
     cp_async_commit();  // an empty group too, so that the count of groups under way stands for steps
-    const SharedPtr<T> stage = stages + step % kGemmStages * 2 * kElements;
+    const SharedPtr<T> stage = stages + step % Block::kStages * 2 * kElements;
     multiply(stage, stage + kElements);
   }
 }

@@ -75,7 +75,7 @@ __device__ __forceinline__ void gemm_fma(const GemmParams& p) {
   }
 }
 
-using SmallFma = GemmBlock<64, 4, 1>;
-using LargeFma = GemmBlock<128, 4, 2>;
+using SmallFma = GemmBlock<GemmTile::small, 4, 1>;
+using LargeFma = GemmBlock<GemmTile::large, 4, 2>;
 
 }  // namespace kime::cuda

@@ -104,7 +104,7 @@ __device__ __forceinline__ void gemm_mma(const GemmParams& p) {
   }
 }
 
-using SmallMma = GemmBlock<64, 2, 2>;
-using LargeMma = GemmBlock<128, 2, 2>;
+using SmallMma = GemmBlock<GemmTile::small, 2, 2>;
+using LargeMma = GemmBlock<GemmTile::large, 2, 2>;
 
 }  // namespace kime::cuda

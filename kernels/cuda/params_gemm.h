@@ -46,16 +46,18 @@ inline constexpr const char* kGemmTiles[] = {"small", "large"};
          kGemmEpilogues[static_cast<std::size_t>(epilogue)];
 }
 
-/// Of both matrices' rows, 64 bytes of k are in shared memory at a time, in so many stages: few enough for two blocks of the large tile on
-/// devices with 100 KiB of it.
+/// Of both matrices' rows, 64 bytes of k are in shared memory at a time, in so many stages, 48 KiB in all: few for the large tile, so that
+/// devices with 100 KiB hold two blocks; more for the small one, which is taken where few blocks wait for weights to come from memory.
 inline constexpr unsigned kGemmRowBytes = 64;
-inline constexpr unsigned kGemmStages = 3;
+[[nodiscard]] constexpr unsigned gemm_stages(GemmTile tile) {
+  return tile == GemmTile::small ? 6 : 3;
+}
 
 /// For at most `rows` rows and n rows of w. `full` says that elements are f32.
 [[nodiscard]] constexpr Shape gemm_shape(GemmTile tile, bool full, std::size_t rows, std::size_t n) {
   const unsigned side = gemm_side(tile);
   const unsigned threads = full && tile == GemmTile::large ? 256 : 128;
-  return {blocks_for(n, side), blocks_for(rows, side), threads, std::size_t{kGemmStages} * 2 * side * kGemmRowBytes};
+  return {blocks_for(n, side), blocks_for(rows, side), threads, std::size_t{gemm_stages(tile)} * 2 * side * kGemmRowBytes};
 }
 
 /// The large tile reads a third less, where it makes enough blocks for the device's `processors`.
