@@ -310,6 +310,20 @@ TEST_CASE("attention: picks have their tokens' bits") {
   });
 }
 
+TEST_CASE("attention: the picks of sequences without tokens are zeros, many in a row too") {
+  each_type([](auto type) {
+    Lengths lengths(24, 0);
+    lengths[20] = 3;
+    Sequences<decltype(type)> sequences(lengths, {2, 32}, 5);
+    for (const std::uint64_t seed : kSeeds) {
+      Matrix<decltype(type)> picks = sequences.run_picks(seed);
+      for (std::size_t s = 0; s < lengths.size(); ++s) {
+        CHECK((picks.row(s) == std::vector<float>(sequences.width(), 0.0F)) == (lengths[s] == 0));
+      }
+    }
+  });
+}
+
 TEST_CASE("attention: a sequence alone or in any company has the same bits, whatever the others hold") {
   each_type([](auto type) {
     using T = decltype(type);
