@@ -29,6 +29,8 @@ inline constexpr unsigned kWarpSize = 32;
 
 /// A kernel `name` with one parameter `p` of type Params, in blocks of at most `threads`.
 #define KIME_KERNEL(name, Params, threads) extern "C" __global__ void __launch_bounds__(threads) name(const Params p)
+/// The same, with registers for `blocks` of them on a multiprocessor.
+#define KIME_KERNEL_BLOCKS(name, Params, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Params p)
 /// `count` elements of shared memory, aligned to 16 bytes.
 #define KIME_SHARED_ARRAY(T, name, count) __shared__ __align__(16) T name[count]
 

@@ -24,6 +24,8 @@
   }                                                                                           \
   extern "C" void name(const Params p)
 
+#define KIME_KERNEL_BLOCKS(name, Params, threads, blocks) KIME_KERNEL(name, Params, threads)
+
 #define KIME_SHARED_ARRAY(T, name, count)                                                                                \
   const ::kime::cuda::SharedPtr<T> name = [] {                                                                           \
     static constexpr ::kime::cuda::shim::Site site{#name};                                                               \
