@@ -135,6 +135,11 @@ void FakeCuda::fail_late(const std::string& function, std::size_t nth, cuda::Cod
   state_->faults.emplace(function, FakeFault{nth, code, true});
 }
 
+void FakeCuda::forget_faults() {
+  const std::lock_guard lock(state_->mutex);
+  state_->faults.clear();
+}
+
 std::size_t FakeCuda::calls(const std::string& function) {
   const std::lock_guard lock(state_->mutex);
   return state_->counts[function];

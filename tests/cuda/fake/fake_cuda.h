@@ -73,6 +73,8 @@ class FakeCuda {
   void fail(const std::string& function, std::size_t nth, cuda::Code code);
   /// The nth call from now on of a function that works in stream order returns success, and its work fails when its turn comes.
   void fail_late(const std::string& function, std::size_t nth, cuda::Code code);
+  /// Those that have not struck.
+  void forget_faults();
   [[nodiscard]] std::size_t calls(const std::string& function);
 
   /// Streams do no more work until they are released.

@@ -49,11 +49,6 @@ Status Relay::prepare() {
 }
 
 Relay::~Relay() {
-  for (auto& piece : pieces_) {  // where a copy has broken off, a piece may be filled that nothing empties
-    if (piece && piece->used && to_->bind()) {
-      static_cast<void>(to_->api().event_synchronize(piece->emptied->handle()));
-    }
-  }
   if (source_ != nullptr && from_->bind()) {
     static_cast<void>(from_->api().stream_synchronize(source_));
     static_cast<void>(from_->api().stream_destroy(source_));
@@ -65,6 +60,15 @@ Status Relay::wait_for(DeviceContext& context, StreamHandle stream, const Event&
 }
 
 Status Relay::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes) {
+  auto copied = enqueue(stream, to, from, bytes);
+  if (!copied && from_->bind() && from_->api().stream_synchronize(source_) == Code::success && to_->bind()) {
+    // Where a mark is missing nothing says any more when a piece is free.
+    static_cast<void>(to_->api().stream_synchronize(stream));
+  }
+  return copied;
+}
+
+Status Relay::enqueue(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes) {
   if (auto bound = to_->bind(); !bound) {
     return bound;
   }

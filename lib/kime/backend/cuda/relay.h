@@ -20,10 +20,10 @@ class Relay {
   static Result<std::unique_ptr<Relay>> make(std::shared_ptr<DeviceContext> from, std::shared_ptr<DeviceContext> to);
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
-  /// Waits for what is under way.
+  /// Its stream has come to its end before.
   ~Relay();
 
-  /// Enqueues the copy: it begins when the stream has come to here. Errors: `device`; part of it may be under way then.
+  /// Enqueues the copy: it begins when the stream has come to here. Errors: `device`; part of it has been done then.
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes);
   [[nodiscard]] const DeviceContext& source() const { return *from_; }
   /// Comes when the last piece has left its device; fails where that device has.
@@ -39,6 +39,7 @@ class Relay {
   };
   Relay(std::shared_ptr<DeviceContext> from, std::shared_ptr<DeviceContext> to) : from_(std::move(from)), to_(std::move(to)) {}
   Status prepare();
+  Status enqueue(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes);
   Status fill(Piece& piece, DeviceAddress from, std::size_t bytes);
   Status empty(Piece& piece, StreamHandle stream, DeviceAddress to, std::size_t bytes);
   static Status wait_for(DeviceContext& context, StreamHandle stream, const Event& event);

@@ -10,15 +10,14 @@ namespace kime::cuda {
 
 namespace {
 
-constexpr std::size_t kOwnAlignment = 256;    // of what cuMemAlloc gives
-constexpr std::size_t kPageAlignment = 4096;  // of what cuMemHostAlloc gives
+constexpr std::size_t kOwnAlignment = 256;  // of what cuMemAlloc gives
 
 // What to ask for, so that an aligned address lies in it. Errors: an alignment that is none, a size past all memory.
-Result<std::size_t> room_for(std::size_t bytes, std::size_t alignment, std::size_t own) {
+Result<std::size_t> room_for(std::size_t bytes, std::size_t alignment) {
   if (!std::has_single_bit(alignment)) {
     return Error(ErrorKind::device, fmt::format("an alignment of {} bytes is no power of two", alignment));
   }
-  const std::size_t more = alignment > own ? alignment : 0;
+  const std::size_t more = alignment > kOwnAlignment ? alignment : 0;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) {
     return Error(ErrorKind::device, fmt::format("{} bytes are more than any memory", bytes));
   }
@@ -42,7 +41,7 @@ Error short_of(DeviceContext& context, const Error& error, std::size_t bytes) {
 }  // namespace
 
 Result<Slab> Slab::on_device(std::shared_ptr<DeviceContext> context, std::size_t bytes, std::size_t alignment) {
-  auto room = room_for(bytes, alignment, kOwnAlignment);
+  auto room = room_for(bytes, alignment);
   if (!room) {
     return std::move(room).error();
   }
@@ -60,7 +59,7 @@ Result<Slab> Slab::on_device(std::shared_ptr<DeviceContext> context, std::size_t
 }
 
 Result<Slab> Slab::pinned(std::shared_ptr<DeviceContext> context, std::size_t bytes, std::size_t alignment) {
-  auto room = room_for(bytes, alignment, kPageAlignment);
+  auto room = room_for(bytes, alignment);
   if (!room) {
     return std::move(room).error();
   }

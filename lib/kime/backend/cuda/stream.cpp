@@ -16,6 +16,9 @@ Result<std::unique_ptr<Stream>> Stream::make(std::size_t ordinal, std::shared_pt
 }
 
 Stream::~Stream() {
+  if (!relays_.empty() && context_->bind()) {
+    static_cast<void>(context_->api().stream_synchronize(handle_));  // it may still empty their pinned memory
+  }
   relays_.clear();
   if (context_->bind()) {
     static_cast<void>(context_->api().stream_destroy(handle_));
