@@ -71,6 +71,10 @@ TEST_CASE("a driver whose first calls fail") {
 TEST_CASE("libraries are opened by name") {
   CHECK(why(cuda::open_driver("libno-such.so.1")) == "there is no NVIDIA driver: libno-such.so.1 was not found");
   CHECK_THAT(why(cuda::open_driver(KIME_FAKE_CUBLASLT)), Contains("is no CUDA driver: it lacks cuDriverGetVersion"));
+  const auto driver = get(cuda::open_driver(KIME_FAKE_LIBCUDA));  // a fake of its own, beside this binary's
+  CHECK(driver.version == 12080);
+  CHECK(driver.api.init != FakeCuda::api().init);
+  CHECK(get(cuda::find_devices(driver.api)).devices.size() == 1);
   const auto found = get(cuda::find_cublaslt({"libno-such.so.13", KIME_FAKE_CUBLASLT}));
   CHECK(found.name == KIME_FAKE_CUBLASLT);
   CHECK(found.version == "12.8.5");

@@ -207,6 +207,18 @@ std::byte* FakeCudaState::reach(const FakeContext& context, DeviceAddress addres
   return block.data() + offset;
 }
 
+void FakeCudaState::poison(std::unique_lock<std::mutex>& lock, const std::shared_ptr<FakeContext>& context, Code code) {
+  if (context->dying == Code::success) {
+    context->dying = code;
+  }
+  moved.notify_all();
+  moved.wait(lock, [&] {
+    return std::ranges::none_of(streams, [&](const auto& each) { return each.second->context == context && each.second->busy; });
+  });
+  context->sticky = context->dying;
+  moved.notify_all();
+}
+
 bool FakeCudaState::idle(const FakeContext& context) const {
   return std::ranges::all_of(streams, [&](const auto& each) {
     return each.second->context.get() != &context || (each.second->work.empty() && !each.second->busy);
@@ -224,7 +236,7 @@ Code fake_call(const char* name, FakeNeeds needs, const std::function<Code(FakeC
   if (const auto fault = strike(*state, name)) {
     if (!fault->late) {
       if (cuda::is_sticky(fault->code) && call.context) {
-        state->poison(*call.context, fault->code);
+        state->poison(lock, call.context, fault->code);
       }
       return fault->code;
     }

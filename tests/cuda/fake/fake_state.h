@@ -59,8 +59,9 @@ class FakeMemory {
 struct FakeContext {
   int gpu = 0;
   std::size_t references = 0;
-  Code sticky = Code::success;
-  std::set<int> peers;  ///< Whose memory it may use.
+  Code dying = Code::success;   ///< No more work begins.
+  Code sticky = Code::success;  ///< All of it has stopped, and calls say so.
+  std::set<int> peers;          ///< Whose memory it may use.
 };
 
 /// What a stream does, or a graph's node. Runs without the state's lock.
@@ -148,12 +149,8 @@ struct FakeCudaState {
 
   std::uint64_t new_handle() { return next_handle += 0x10; }
   void violation(std::string what) { broken.push_back(std::move(what)); }
-  void poison(FakeContext& context, Code code) {
-    if (context.sticky == Code::success) {
-      context.sticky = code;
-    }
-    moved.notify_all();
-  }
+  /// The end of a context. As on a device, nothing of it is under way any more when the first call says so.
+  void poison(std::unique_lock<std::mutex>& lock, const std::shared_ptr<FakeContext>& context, Code code);
   /// `bytes` at an address, for work of a context; null, and a violation, where they are not to be had. The memory is kept by `keep`.
   std::byte* reach(const FakeContext& context, DeviceAddress address, std::size_t bytes, std::shared_ptr<FakeMemory>& keep);
   [[nodiscard]] bool idle(const FakeContext& context) const;

@@ -19,14 +19,14 @@ void work_through(FakeCudaState& state, const std::shared_ptr<FakeStreamState>& 
     FakeWork work = std::move(stream->work.front());
     stream->work.pop_front();
     stream->busy = true;
-    const bool poisoned = stream->context->sticky != Code::success;
+    const bool poisoned = stream->context->dying != Code::success;
     lock.unlock();
     const Code code = poisoned ? Code::success : work();
     work = nullptr;
     lock.lock();
     stream->busy = false;
     if (cuda::is_sticky(code)) {
-      state.poison(*stream->context, code);
+      state.poison(lock, stream->context, code);
     }
     state.moved.notify_all();
   }
@@ -85,7 +85,7 @@ void add_streams(cuda::DriverApi& api) {
       return call.enqueue(stream, [&state = call.state, on, here = found->context, until = on->recorded] {
         std::unique_lock lock(state.mutex);
         state.moved.wait(lock,
-                         [&] { return on->completed >= until || on->context->sticky != Code::success || here->sticky != Code::success; });
+                         [&] { return on->completed >= until || on->context->sticky != Code::success || here->dying != Code::success; });
         return Code::success;
       });
     });
