@@ -41,12 +41,38 @@ void print_device(const nlohmann::json& device) {
              device["driver"]["highway"].get<std::string>());
 }
 
+// A device that is there and would not be used; of some only the name is known.
+void print_unused(const nlohmann::json& device) {
+  const auto bus = device["pci_bus_id"].get<std::string>();
+  if (!device.contains("device")) {
+    fmt::print("{}  {}{}: left out: {}\n", device["kind"].get<std::string>(), device["name"].get<std::string>(),
+               bus.empty() ? "" : fmt::format(" ({})", bus), device["why"].get<std::string>());
+    return;
+  }
+  const auto& cublaslt = device["driver"]["cublaslt"];
+  fmt::print("{}  {}: not used: {}\n", device["device"].get<std::string>(), device["name"].get<std::string>(),
+             device["why"].get<std::string>());
+  fmt::print("  compute   capability {}, {} multiprocessors\n", device["compute_capability"].get<std::string>(),
+             device["cores"].get<std::size_t>());
+  fmt::print("  memory    {}, {}\n", gib(device["memory_bytes"]),
+             device.contains("memory_error") ? device["memory_error"].get<std::string>() : gib(device["memory_used_bytes"]) + " in use");
+  fmt::print("  bus       PCI {}, {}\n", bus, device["uuid"].get<std::string>());
+  fmt::print("  library   CUDA driver {}, {}\n", device["driver"]["cuda"].get<std::string>(),
+             cublaslt.is_null() ? "no cuBLASLt" : "cuBLASLt " + cublaslt.get<std::string>());
+  if (device.contains("debug")) {
+    fmt::print("  debug     {}\n", device["debug"].dump());
+  }
+}
+
 void print(const nlohmann::json& document) {
   for (const auto& device : document["devices"]) {
     print_device(device);
     if (device.contains("debug")) {
       fmt::print("  debug     {}\n", device["debug"].dump());
     }
+  }
+  for (const auto& device : document["unused"]) {
+    print_unused(device);
   }
   for (const auto& missing : document["missing"]) {
     fmt::print("{}: none: {}\n", missing["kind"].get<std::string>(), missing["why"].get<std::string>());

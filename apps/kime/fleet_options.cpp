@@ -42,7 +42,7 @@ Result<std::optional<std::size_t>> ordinal_of(std::string_view name) {
     return Error(ErrorKind::input, "--devices: a name of the list is empty");
   }
   if (name == "cuda" || name.starts_with("cuda:")) {
-    return Error(ErrorKind::input, fmt::format("--devices {}: this build has no CUDA", name));
+    return Error(ErrorKind::input, fmt::format("--devices {}: this version does not score on CUDA devices yet", name));
   }
   std::size_t ordinal = 0;
   if (constexpr std::string_view kPrefix = "cpu:"; name.starts_with(kPrefix)) {

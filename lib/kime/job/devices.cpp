@@ -4,7 +4,9 @@
 #include <string>
 
 #include "kime/backend/cpu/cpu_driver.h"
+#include "kime/backend/cuda/cuda_driver.h"
 #include "kime/job/cpu_config.h"
+#include "kime/job/cuda_config.h"
 #include "kime/runtime/multidev.h"
 
 namespace kime {
@@ -57,13 +59,43 @@ Result<nlohmann::json> describe(Multidev<D>& runtime, const RuntimeConfig<D>& co
   return document;
 }
 
+// GPUs: what there is, and why none of it is used.
+void add_cuda(nlohmann::json& document, const CudaDriver::Config& config, bool debug) {
+  auto& missing = document["missing"];
+  const auto miss = [&](const char* kind, const std::string& why) { missing.push_back({{"kind", kind}, {"why", why}}); };
+  auto driver = CudaDriver::open(config);
+  if (!driver) {
+    miss("cuda", driver.error().message());
+    return;
+  }
+  const std::string not_yet = "this version does not score on CUDA devices yet";
+  miss("cuda", not_yet);
+  auto& unused = document["unused"];
+  for (std::size_t ordinal = 0; ordinal < (*driver)->num_devices(); ++ordinal) {
+    auto device = describe_properties(CudaDriver::kName, ordinal, (*driver)->properties(ordinal));
+    device["why"] = not_yet;
+    if (debug) {
+      device["debug"] = (*driver)->debug_info(ordinal);
+    }
+    unused.push_back(std::move(device));
+  }
+  for (const auto& device : (*driver)->left_out()) {
+    unused.push_back({{"kind", CudaDriver::kName}, {"name", device.name}, {"pci_bus_id", device.pci_bus_id}, {"why", device.why}});
+  }
+  if (!(*driver)->no_cublaslt().empty()) {
+    miss("cublaslt", (*driver)->no_cublaslt());
+  }
+}
+
 }  // namespace
 
 Result<nlohmann::json> describe_devices(const CpuFleetOptions& cpu, bool debug) {
   Multidev<CpuDriver> runtime;
   auto document = describe(runtime, runtime_config(cpu), debug);
   if (document) {
-    (*document)["missing"] = nlohmann::json::array({{{"kind", "cuda"}, {"why", "this build has no CUDA"}}});
+    (*document)["unused"] = nlohmann::json::array();
+    (*document)["missing"] = nlohmann::json::array();
+    add_cuda(*document, cuda_config(), debug);
   }
   return document;
 }

@@ -5,6 +5,22 @@
 
 namespace kime {
 
+/// What `kime devices --json` says of a device.
+[[nodiscard]] inline nlohmann::json describe_properties(std::string_view runtime, std::size_t ordinal, const DeviceProperties& known) {
+  nlohmann::json device = {{"device", std::string(runtime) + ":" + std::to_string(ordinal)},
+                           {"kind", known.kind},
+                           {"ordinal", ordinal},
+                           {"class", known.bits_class},
+                           {"name", known.name},
+                           {"cores", known.cores},
+                           {"numa_node", known.node ? nlohmann::json(*known.node) : nlohmann::json()},
+                           {"memory_bytes", known.memory_bytes},
+                           {"memory_used_bytes", known.memory_used_bytes},
+                           {"memory_modes", known.memory_modes}};
+  device.update(known.facts);
+  return device;
+}
+
 template <Driver D>
 Result<nlohmann::json> Multidev<D>::static_properties() {
   calls_.count("static_properties");
@@ -14,19 +30,7 @@ Result<nlohmann::json> Multidev<D>::static_properties() {
   }
   auto all = nlohmann::json::array();
   for (std::size_t ordinal = 0; ordinal < (*opened)->num_devices(); ++ordinal) {
-    const DeviceProperties known = (*opened)->properties(ordinal);
-    nlohmann::json device = {{"device", std::string(name()) + ":" + std::to_string(ordinal)},
-                             {"kind", known.kind},
-                             {"ordinal", ordinal},
-                             {"class", known.bits_class},
-                             {"name", known.name},
-                             {"cores", known.cores},
-                             {"numa_node", known.node ? nlohmann::json(*known.node) : nlohmann::json()},
-                             {"memory_bytes", known.memory_bytes},
-                             {"memory_used_bytes", known.memory_used_bytes},
-                             {"memory_modes", known.memory_modes}};
-    device.update(known.facts);
-    all.push_back(std::move(device));
+    all.push_back(describe_properties(name(), ordinal, (*opened)->properties(ordinal)));
   }
   return all;
 }

@@ -1,0 +1,84 @@
+// NVIDIA GPUs as devices of the runtime: the memory, streams, events and copies of the Driver concept. What compiles and runs graphs is not
+// here yet, so that no job can use it; `kime devices` does, to say what there is.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kime/backend/cuda/library.h"
+#include "kime/backend/cuda/stream.h"
+#include "kime/runtime/driver.h"
+
+namespace kime {
+
+class CudaDriver {
+ public:
+  static constexpr std::string_view kName = "cuda";
+
+  struct Config {
+    std::string library = "libcuda.so.1";
+    std::vector<std::string> cublaslt = {"libcublasLt.so.13", "libcublasLt.so.12"};  ///< The first that is there.
+    const cuda::DriverApi* table = nullptr;                                          ///< For tests: no library is opened.
+    bool operator==(const Config&) const = default;
+  };
+  using Slab = cuda::Slab;
+  using Stream = cuda::Stream;
+
+  /// Opens the driver and looks at its devices; makes no context. Errors: `device`: no driver, too old, no device that will do, in one
+  /// sentence each.
+  static Result<std::unique_ptr<CudaDriver>> open(const Config& config);
+
+  [[nodiscard]] std::size_t num_devices() const { return devices_.size(); }
+  /// Makes the device's context, to say how much of its memory is in use. Where that fails `memory_error` says why, and nothing counts as
+  /// in use.
+  [[nodiscard]] DeviceProperties properties(std::size_t ordinal) const;
+  [[nodiscard]] HardwareLimits limits(std::size_t ordinal) const;
+  [[nodiscard]] Caps caps(std::size_t ordinal) const;
+  [[nodiscard]] std::size_t suggested_streams(std::size_t ordinal, StreamStrategy strategy) const;
+  [[nodiscard]] bool shares_memory(std::size_t a, std::size_t b) const { return a == b; }
+  [[nodiscard]] bool alive(std::size_t ordinal) const { return devices_[ordinal]->alive(); }
+  [[nodiscard]] nlohmann::json debug_info(std::size_t ordinal) const;
+  /// Devices that the driver has and kime cannot use.
+  [[nodiscard]] const std::vector<cuda::LeftOut>& left_out() const { return left_out_; }
+  /// Why there is no cuBLASLt; "" where there is one.
+  [[nodiscard]] const std::string& no_cublaslt() const { return no_cublaslt_; }
+
+  Result<Slab> alloc(std::size_t ordinal, std::size_t bytes, std::size_t alignment, MemoryMode mode);
+  Status zero(Stream& stream, Place<Slab> place, std::size_t bytes);
+  Status copy_in(Stream& stream, Place<Slab> to, const void* from, std::size_t bytes);
+  Status copy_out(Stream& stream, void* to, Place<Slab> from, std::size_t bytes);
+  /// To the stream's device or pinned memory; directly where the device reaches the other's memory, else through pinned memory.
+  Status copy(Stream& stream, Place<Slab> to, Place<Slab> from, std::size_t bytes);
+
+  Result<std::unique_ptr<Stream>> make_stream(std::size_t ordinal, std::size_t subordinal);
+  void enter(Stream& stream, const std::function<void()>& body);
+  Status record(Stream& stream, Ticket ticket) { return stream.record(ticket); }
+  Result<bool> reached(Stream& stream, Ticket ticket) { return stream.marks().reached(ticket); }
+  Result<bool> finish(Stream& stream, Ticket ticket, Deadline deadline) { return stream.marks().finish(ticket, deadline); }
+  Status wait_for(Stream& stream, Stream& other, Ticket ticket);
+
+ protected:
+  CudaDriver(cuda::DriverLibrary library, cuda::FoundDevices found, Result<cuda::CublasLt> cublaslt);
+
+ private:
+  bool reaches(cuda::DeviceContext& to, cuda::DeviceContext& from);
+
+  std::shared_ptr<const cuda::DriverApi> api_;
+  int version_;
+  std::string cublaslt_;  ///< Its version; "" where there is none.
+  std::string no_cublaslt_;
+  std::vector<cuda::LeftOut> left_out_;
+  std::vector<std::shared_ptr<cuda::DeviceContext>> devices_;
+  std::mutex peering_;
+  std::map<std::pair<const cuda::DeviceContext*, const cuda::DeviceContext*>, bool> peers_;  ///< Whether the first reaches the second.
+};
+
+}  // namespace kime

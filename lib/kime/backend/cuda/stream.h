@@ -1,0 +1,41 @@
+// A stream of a device, with its marks and what copies to it from other devices.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+
+#include "kime/backend/cuda/marks.h"
+#include "kime/backend/cuda/relay.h"
+
+namespace kime::cuda {
+
+class Stream {
+ public:
+  /// Errors: `device`.
+  static Result<std::unique_ptr<Stream>> make(std::size_t ordinal, std::shared_ptr<DeviceContext> context);
+  Stream(std::size_t ordinal, std::shared_ptr<DeviceContext> context, StreamHandle handle)
+      : ordinal_(ordinal), context_(std::move(context)), handle_(handle), marks_(context_) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();
+
+  [[nodiscard]] std::size_t ordinal() const { return ordinal_; }
+  [[nodiscard]] DeviceContext& context() const { return *context_; }
+  [[nodiscard]] StreamHandle handle() const { return handle_; }
+  [[nodiscard]] Marks& marks() { return marks_; }
+
+  Status record(Ticket ticket);
+  /// Copies from another device, by way of pinned memory.
+  Status copy_staged(const std::shared_ptr<DeviceContext>& source, DeviceAddress to, DeviceAddress from, std::size_t bytes);
+
+ private:
+  std::size_t ordinal_;
+  std::shared_ptr<DeviceContext> context_;
+  StreamHandle handle_;
+  Marks marks_;
+  std::map<const DeviceContext*, std::unique_ptr<Relay>> relays_;  ///< By the device they come from; made on first use.
+  EventPtr source_;                                                ///< Of the relay that was used since the last mark.
+};
+
+}  // namespace kime::cuda
