@@ -11,11 +11,11 @@ namespace kime {
 /// libraries with the same functions, which need no GPU.
 [[nodiscard]] inline CudaDriver::Config cuda_config() {
   CudaDriver::Config config;
-  if (const char* library = std::getenv("KIME_CUDA_DRIVER"); library != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
-    config.library = library;
+  if (const char* name = std::getenv("KIME_CUDA_DRIVER"); name != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
+    config.libcuda = name;
   }
-  if (const char* library = std::getenv("KIME_CUBLASLT"); library != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
-    config.cublaslt = {library};
+  if (const char* name = std::getenv("KIME_CUBLASLT"); name != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
+    config.cublaslt = {name};
   }
   return config;
 }

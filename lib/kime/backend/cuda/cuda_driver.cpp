@@ -17,6 +17,16 @@ cuda::DeviceAddress address(const Place<cuda::Slab>& place) {
   return place.slab->address() + place.offset;
 }
 
+// Makes a call for some bytes, if there are any, in the stream's context.
+template <class Call>
+Status enqueue(cuda::Stream& stream, std::size_t bytes, std::string_view function, const Call& call) {
+  auto& context = stream.context();
+  if (auto bound = context.bind(); !bound || bytes == 0) {
+    return bound;
+  }
+  return context.check(function, call());
+}
+
 }  // namespace
 
 CudaDriver::CudaDriver(cuda::DriverLibrary library, cuda::FoundDevices found, Result<cuda::CublasLt> cublaslt)
@@ -32,7 +42,7 @@ CudaDriver::CudaDriver(cuda::DriverLibrary library, cuda::FoundDevices found, Re
 }
 
 Result<std::unique_ptr<CudaDriver>> CudaDriver::open(const Config& config) {
-  auto library = config.table != nullptr ? cuda::start_driver(*config.table) : cuda::open_driver(config.library);
+  auto library = config.table != nullptr ? cuda::start_driver(*config.table) : cuda::open_driver(config.libcuda);
   if (!library) {
     return std::move(library).error();
   }
@@ -110,27 +120,15 @@ Result<CudaDriver::Slab> CudaDriver::alloc(std::size_t ordinal, std::size_t byte
 }
 
 Status CudaDriver::zero(Stream& stream, Place<Slab> place, std::size_t bytes) {
-  auto& context = stream.context();
-  if (auto bound = context.bind(); !bound || bytes == 0) {
-    return bound;
-  }
-  return context.check("cuMemsetD8Async", api_->memset_d8_async(address(place), 0, bytes, stream.handle()));
+  return enqueue(stream, bytes, "cuMemsetD8Async", [&] { return api_->memset_d8_async(address(place), 0, bytes, stream.handle()); });
 }
 
 Status CudaDriver::copy_in(Stream& stream, Place<Slab> to, const void* from, std::size_t bytes) {
-  auto& context = stream.context();
-  if (auto bound = context.bind(); !bound || bytes == 0) {
-    return bound;
-  }
-  return context.check("cuMemcpyHtoDAsync", api_->memcpy_htod_async(address(to), from, bytes, stream.handle()));
+  return enqueue(stream, bytes, "cuMemcpyHtoDAsync", [&] { return api_->memcpy_htod_async(address(to), from, bytes, stream.handle()); });
 }
 
 Status CudaDriver::copy_out(Stream& stream, void* to, Place<Slab> from, std::size_t bytes) {
-  auto& context = stream.context();
-  if (auto bound = context.bind(); !bound || bytes == 0) {
-    return bound;
-  }
-  return context.check("cuMemcpyDtoHAsync", api_->memcpy_dtoh_async(to, address(from), bytes, stream.handle()));
+  return enqueue(stream, bytes, "cuMemcpyDtoHAsync", [&] { return api_->memcpy_dtoh_async(to, address(from), bytes, stream.handle()); });
 }
 
 Status CudaDriver::copy(Stream& stream, Place<Slab> to, Place<Slab> from, std::size_t bytes) {
@@ -188,7 +186,7 @@ Status CudaDriver::wait_for(Stream& stream, Stream& other, Ticket ticket) {
   if (auto bound = context.bind(); !bound || !*event) {
     return bound;
   }
-  return context.check("cuStreamWaitEvent", api_->stream_wait_event(stream.handle(), (*event)->handle(), 0));
+  return (*event)->wait_in(context, stream.handle());
 }
 
 }  // namespace kime

@@ -24,7 +24,7 @@ class CudaDriver {
   static constexpr std::string_view kName = "cuda";
 
   struct Config {
-    std::string library = "libcuda.so.1";
+    std::string libcuda = "libcuda.so.1";
     std::vector<std::string> cublaslt = {"libcublasLt.so.13", "libcublasLt.so.12"};  ///< The first that is there.
     const cuda::DriverApi* table = nullptr;                                          ///< For tests: no library is opened.
     bool operator==(const Config&) const = default;

@@ -36,6 +36,10 @@ class Event {
 
   /// The functions of its context; the context of `stream` is current where it says so.
   Status record(StreamHandle stream) { return context_->check("cuEventRecord", context_->api().event_record(handle_, stream)); }
+  /// Lets a stream wait for it; the stream's context, perhaps another than its own, is current.
+  Status wait_in(DeviceContext& context, StreamHandle stream) const {
+    return context.check("cuStreamWaitEvent", context.api().stream_wait_event(stream, handle_, 0));
+  }
   /// Whether what was recorded has come. Errors: what the device has come to.
   Result<bool> query() {
     if (auto bound = context_->bind(); !bound) {

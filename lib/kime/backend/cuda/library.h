@@ -28,7 +28,7 @@ Result<DriverLibrary> resolve_driver(const Symbols& symbols, const std::string& 
 Result<DriverLibrary> start_driver(const DriverApi& api);
 
 /// Opens the library, for the rest of the process, and resolves it. Errors: `device`: there is none, or as above.
-Result<DriverLibrary> open_driver(const std::string& name = "libcuda.so.1");
+Result<DriverLibrary> open_driver(const std::string& name);
 
 struct CublasLt {
   std::string name;     ///< Of the library.
@@ -36,6 +36,6 @@ struct CublasLt {
 };
 
 /// The first of the libraries that is there. Errors: `device`: none is, or it does not say its version.
-Result<CublasLt> find_cublaslt(const std::vector<std::string>& names = {"libcublasLt.so.13", "libcublasLt.so.12"});
+Result<CublasLt> find_cublaslt(const std::vector<std::string>& names);
 
 }  // namespace kime::cuda

@@ -55,10 +55,6 @@ Relay::~Relay() {
   }
 }
 
-Status Relay::wait_for(DeviceContext& context, StreamHandle stream, const Event& event) {
-  return context.check("cuStreamWaitEvent", context.api().stream_wait_event(stream, event.handle(), 0));
-}
-
 Status Relay::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes) {
   auto copied = enqueue(stream, to, from, bytes);
   if (!copied && from_->bind() && from_->api().stream_synchronize(source_) == Code::success && to_->bind()) {
@@ -78,7 +74,7 @@ Status Relay::enqueue(StreamHandle stream, DeviceAddress to, DeviceAddress from,
   if (auto bound = from_->bind(); !bound) {
     return bound;
   }
-  if (auto waits = wait_for(*from_, source_, *begin_); !waits) {
+  if (auto waits = begin_->wait_in(*from_, source_); !waits) {
     return waits;
   }
   for (std::size_t at = 0; at < bytes; at += kPiece) {
@@ -99,7 +95,7 @@ Status Relay::fill(Piece& piece, DeviceAddress from, std::size_t bytes) {
     return bound;
   }
   if (piece.used) {
-    if (auto waits = wait_for(*from_, source_, *piece.emptied); !waits) {
+    if (auto waits = piece.emptied->wait_in(*from_, source_); !waits) {
       return waits;
     }
   }
@@ -115,7 +111,7 @@ Status Relay::empty(Piece& piece, StreamHandle stream, DeviceAddress to, std::si
   if (auto bound = to_->bind(); !bound) {
     return bound;
   }
-  if (auto waits = wait_for(*to_, stream, *piece.filled); !waits) {
+  if (auto waits = piece.filled->wait_in(*to_, stream); !waits) {
     return waits;
   }
   if (auto copied = to_->check("cuMemcpyAsync", to_->api().memcpy_async(to, piece.memory.address(), bytes, stream)); !copied) {

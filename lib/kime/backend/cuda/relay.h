@@ -25,7 +25,6 @@ class Relay {
 
   /// Enqueues the copy: it begins when the stream has come to here. Errors: `device`; part of it has been done then.
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes);
-  [[nodiscard]] const DeviceContext& source() const { return *from_; }
   /// Comes when the last piece has left its device; fails where that device has.
   [[nodiscard]] const EventPtr& left() const { return last_; }
 
@@ -42,7 +41,6 @@ class Relay {
   Status enqueue(StreamHandle stream, DeviceAddress to, DeviceAddress from, std::size_t bytes);
   Status fill(Piece& piece, DeviceAddress from, std::size_t bytes);
   Status empty(Piece& piece, StreamHandle stream, DeviceAddress to, std::size_t bytes);
-  static Status wait_for(DeviceContext& context, StreamHandle stream, const Event& event);
 
   std::shared_ptr<DeviceContext> from_;
   std::shared_ptr<DeviceContext> to_;

@@ -12,14 +12,18 @@ namespace {
 
 constexpr std::size_t kOwnAlignment = 256;  // of what cuMemAlloc gives
 
-// What to ask for, so that an aligned address lies in it. Errors: an alignment that is none, a size past all memory.
-Result<std::size_t> room_for(std::size_t bytes, std::size_t alignment) {
+// What to ask for, so that an aligned address lies in it, with the context current. Errors: an alignment that is none, a size past all
+// memory, the context's.
+Result<std::size_t> room_for(DeviceContext& context, std::size_t bytes, std::size_t alignment) {
   if (!std::has_single_bit(alignment)) {
     return Error(ErrorKind::device, fmt::format("an alignment of {} bytes is no power of two", alignment));
   }
   const std::size_t more = alignment > kOwnAlignment ? alignment : 0;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) {
     return Error(ErrorKind::device, fmt::format("{} bytes are more than any memory", bytes));
+  }
+  if (auto bound = context.bind(); !bound) {
+    return std::move(bound).error();
   }
   return std::max<std::size_t>(bytes + more, 1);  // an empty slab has an address too
 }
@@ -41,12 +45,9 @@ Error short_of(DeviceContext& context, const Error& error, std::size_t bytes) {
 }  // namespace
 
 Result<Slab> Slab::on_device(std::shared_ptr<DeviceContext> context, std::size_t bytes, std::size_t alignment) {
-  auto room = room_for(bytes, alignment);
+  const auto room = room_for(*context, bytes, alignment);
   if (!room) {
-    return std::move(room).error();
-  }
-  if (auto bound = context->bind(); !bound) {
-    return std::move(bound).error();
+    return room.error();
   }
   Slab slab(std::move(context));
   const Code code = slab.context_->api().mem_alloc(&slab.start_, *room);
@@ -59,12 +60,9 @@ Result<Slab> Slab::on_device(std::shared_ptr<DeviceContext> context, std::size_t
 }
 
 Result<Slab> Slab::pinned(std::shared_ptr<DeviceContext> context, std::size_t bytes, std::size_t alignment) {
-  auto room = room_for(bytes, alignment);
+  const auto room = room_for(*context, bytes, alignment);
   if (!room) {
-    return std::move(room).error();
-  }
-  if (auto bound = context->bind(); !bound) {
-    return std::move(bound).error();
+    return room.error();
   }
   Slab slab(std::move(context));
   const auto& api = slab.context_->api();
