@@ -190,3 +190,15 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& p) {
 }
 
 }  // namespace kime::cuda
+
+// With so many blocks on a multiprocessor.
+#define KIME_ATTENTION_MMA(T, name, width, blocks)                                                                          \
+  KIME_KERNEL_BLOCKS(kime_attention_##name##_##width, kime::cuda::AttentionParams, kime::cuda::kAttentionThreads, blocks) { \
+    kime::cuda::attention_mma<T, width>(p);                                                                                 \
+  }
+// All kernels of a type.
+#define KIME_ATTENTIONS_MMA(T, name) \
+  KIME_ATTENTION_MMA(T, name, 32, 2) \
+  KIME_ATTENTION_MMA(T, name, 64, 2) \
+  KIME_ATTENTION_MMA(T, name, 96, 1) \
+  KIME_ATTENTION_MMA(T, name, 128, 1)

@@ -1,17 +1,9 @@
 // What follows a matrix product: bias, activation, the sum into a residual stream, the gate of a GEGLU.
-#include "kernels/cuda/math.cuh"
-#include "kernels/cuda/params_rows.h"
+#include "kernels/cuda/activate.cuh"
 #include "kernels/cuda/rows.cuh"
 
 namespace kime::cuda {
 namespace {
-
-__device__ __forceinline__ float activate(float x, Act act) {
-  if (act == Act::gelu) {
-    return gelu_f32(x);
-  }
-  return act == Act::relu && x < 0.0F ? 0.0F : x;  // a NaN stays one
-}
 
 /// Calls body(column, count) for the lane's chunks of the block's columns.
 template <class Body>

@@ -102,7 +102,7 @@ __device__ __forceinline__ float finish(float sum, const GemmParams& p, unsigned
     return gelu_f32(sum);
   }
   if constexpr (kEpilogue == GemmEpilogue::relu) {
-    return sum < 0.0F ? 0.0F : sum;  // a NaN stays one
+    return relu_f32(sum);
   }
   return sum;
 }

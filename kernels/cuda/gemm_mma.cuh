@@ -108,3 +108,19 @@ using SmallMma = GemmBlock<GemmTile::small, 2, 2>;
 using LargeMma = GemmBlock<GemmTile::large, 2, 2>;
 
 }  // namespace kime::cuda
+
+#define KIME_GEMM_MMA(T, name, Block, epilogue)                                                     \
+  KIME_KERNEL(kime_gemm_##name##_##epilogue, kime::cuda::GemmParams, kime::cuda::Block::kThreads) { \
+    kime::cuda::gemm_mma<T, kime::cuda::Block, kime::cuda::GemmEpilogue::epilogue>(p);              \
+  }
+#define KIME_GEMM_MMA_TILE(T, name, Block) \
+  KIME_GEMM_MMA(T, name, Block, linear)    \
+  KIME_GEMM_MMA(T, name, Block, relu)      \
+  KIME_GEMM_MMA(T, name, Block, gelu)      \
+  KIME_GEMM_MMA(T, name, Block, geglu)     \
+  KIME_GEMM_MMA(T, name, Block, wide)      \
+  KIME_GEMM_MMA(T, name, Block, add)
+// All kernels of a type.
+#define KIME_GEMMS_MMA(T, name)                 \
+  KIME_GEMM_MMA_TILE(T, name##_small, SmallMma) \
+  KIME_GEMM_MMA_TILE(T, name##_large, LargeMma)

@@ -1,6 +1,5 @@
 // The end of a model, in float32: small products, and what the act head sees of a sequence's logits.
-#include "kernels/cuda/math.cuh"
-#include "kernels/cuda/params_rows.h"
+#include "kernels/cuda/activate.cuh"
 #include "kernels/cuda/rows.cuh"
 
 namespace kime::cuda {
@@ -36,12 +35,7 @@ __device__ __forceinline__ void linear(const LinearParams& p) {
     float y = warp_sum(sums[o]);
     if (first + o < p.outputs && lane() == 0) {
       y = p.bias != nullptr ? y + load_global(p.bias + first + o) : y;
-      if (p.act == Act::gelu) {
-        y = gelu_f32(y);
-      } else if (p.act == Act::relu) {
-        y = y < 0.0F ? 0.0F : y;
-      }
-      store_global(p.out + std::size_t{row} * p.ld_out + first + o, y);
+      store_global(p.out + std::size_t{row} * p.ld_out + first + o, activate(y, p.act));
     }
   }
 }

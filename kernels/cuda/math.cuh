@@ -56,6 +56,10 @@ __device__ __forceinline__ float log_f32(float x) {
   return x < infinity() ? y : x;
 }
 
+__device__ __forceinline__ float relu_f32(float x) {
+  return x < 0.0F ? 0.0F : x;  // a NaN stays one
+}
+
 // x Phi(x) as max(x, 0) + b Phi(b), with b = -|x|. Within 6.7e-8 max(1, |x|). A NaN stays one.
 __device__ __forceinline__ float gelu_f32(float x) {
   const float below = float_of_bits(bits_of(x) | 0x80000000U);
