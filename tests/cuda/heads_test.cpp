@@ -72,20 +72,6 @@ TEST_CASE("small products are the float64 ones within rounding, and a row's bits
   }
 }
 
-std::array<double, 4> reference(const std::vector<float>& logits) {
-  if (logits.empty()) {
-    return {};
-  }
-  std::vector<double> p = softmax(logits);
-  double entropy = 0;
-  for (const double v : p) {
-    entropy -= v > 0 ? v * std::log(v) : 0;
-  }
-  std::sort(p.rbegin(), p.rend());
-  const double options = static_cast<double>(std::max<std::size_t>(p.size(), 2));
-  return {p[0], p[0] - (p.size() > 1 ? p[1] : 0), entropy / std::log(options), options / 255};
-}
-
 // Sequences with these logits each; every third has no tokens. Rows are width + 4.
 std::vector<std::vector<float>> features(const std::vector<std::vector<float>>& logits, std::size_t width, std::uint64_t seed) {
   std::vector<std::uint32_t> cu{0};
@@ -133,7 +119,7 @@ TEST_CASE("act features are the float64 ones within rounding") {
     for (const std::size_t width : std::vector<std::size_t>{1, 30, 768}) {
       const auto got = features(logits, width, width);
       for (std::size_t s = 0; s < logits.size(); ++s) {
-        const std::array<double, 4> want = reference(logits[s]);
+        const std::array<double, 4> want = act_features(logits[s]);
         const double allowed = kUnit * (static_cast<double>(logits[s].size()) / 32 + 13);
         for (std::size_t i = 0; i < 4; ++i) {
           INFO("feature " << i << " of " << logits[s].size() << " options, scale " << scale << ": " << got[s][i] << " for " << want[i]);
@@ -167,7 +153,7 @@ TEST_CASE("the two largest are found wherever they stand") {
     }
   }
   const auto got = features(logits, 1, 2);
-  const std::array<double, 4> want = reference(logits[0]);
+  const std::array<double, 4> want = act_features(logits[0]);
   for (const auto& row : got) {
     REQUIRE(std::fabs(row[1] - want[1]) < 1e-6);
   }

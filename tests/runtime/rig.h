@@ -17,22 +17,10 @@
 #include "kime/batch/batch.h"
 #include "kime/runtime/multidev.h"
 #include "tests/support/fake_driver.h"
+#include "tests/support/results.h"
 
 namespace kime::test {
 
-/// The value of a result that must be there.
-template <class T>
-T get(Result<T> result) {
-  if (!result) {
-    FAIL(result.error().text());
-  }
-  return *std::move(result);
-}
-inline void ok(const Status& status) {
-  if (!status) {
-    FAIL(status.error().text());
-  }
-}
 /// Why a result is not there; "" where it is.
 template <class T>
 std::string why(const Result<T>& result) {

@@ -118,6 +118,42 @@ std::vector<double> softmax(std::span<const float> x, double scale) {
   return p;
 }
 
+std::vector<double> layer_norm_bounds(std::span<const float> x, std::span<const float> weight, std::span<const double> want, double eps,
+                                      double chain) {
+  const double n = static_cast<double>(x.size());
+  double mean = 0;
+  double magnitude = 0;
+  double squares = 0;
+  for (const float v : x) {
+    mean += v / n;
+    magnitude += std::fabs(v) / n;
+  }
+  for (const float v : x) {
+    squares += (v - mean) * (v - mean) / n;
+  }
+  const double deviation = std::sqrt(squares + eps);
+  std::vector<double> bounds;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double normal = std::fabs(x[i] - mean) / deviation;
+    bounds.push_back(kUnit * ((chain * magnitude / deviation + (chain + 8) * normal) * std::fabs(weight[i]) + std::fabs(want[i])));
+  }
+  return bounds;
+}
+
+std::array<double, 4> act_features(std::span<const float> logits) {
+  if (logits.empty()) {
+    return {};
+  }
+  std::vector<double> p = softmax(logits);
+  double entropy = 0;
+  for (const double v : p) {
+    entropy -= v > 0 ? v * std::log(v) : 0;
+  }
+  std::sort(p.rbegin(), p.rend());
+  const double options = static_cast<double>(std::max<std::size_t>(p.size(), 2));
+  return {p[0], p[0] - (p.size() > 1 ? p[1] : 0), entropy / std::log(options), options / 255};
+}
+
 Dot dot(const float* a, std::size_t stride_a, const float* b, std::size_t stride_b, std::size_t n) {
   Dot r;
   for (std::size_t i = 0; i < n; ++i) {

@@ -1,6 +1,7 @@
 // What kernel tests hold their results against: float64 references, tolerances, and buffers whose surroundings are watched.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -71,6 +72,14 @@ class Random {
 
 /// softmax of x times scale.
 [[nodiscard]] std::vector<double> softmax(std::span<const float> x, double scale = 1);
+
+/// How far a float32 layer norm may be from `want`, column by column, where its sums run in chains of `chain` additions: their error in
+/// the mean, in units of the row's size, grows the normalized value's error, beside a handful of roundings in the row's own steps.
+[[nodiscard]] std::vector<double> layer_norm_bounds(std::span<const float> x, std::span<const float> weight, std::span<const double> want,
+                                                    double eps, double chain);
+
+/// What the act head sees of a sequence's logits: p1, p1 - p2, H / ln k', k' / 255 with k' = max(k, 2); zeros without any.
+[[nodiscard]] std::array<double, 4> act_features(std::span<const float> logits);
 
 /// The sum of a[i] * b[i], and of |a[i] * b[i]|: a float32 chain of n FMAs is wrong by at most about n * kUnit * magnitude.
 struct Dot {

@@ -11,25 +11,13 @@
 
 #include "kime/backend/cuda/cuda_driver.h"
 #include "tests/cuda/fake/fake_cuda.h"
+#include "tests/support/results.h"
 
 namespace kime::test {
 
 using Catch::Matchers::Contains;
 using cuda::Code;
 
-/// The value of a result that must be there.
-template <class T>
-T get(Result<T> result) {
-  if (!result) {
-    FAIL(result.error().text());
-  }
-  return *std::move(result);
-}
-inline void ok(const Status& status) {
-  if (!status) {
-    FAIL(status.error().text());
-  }
-}
 /// Why a result is not there; "" where it is.
 template <class T>
 std::string why(const Result<T>& result) {
