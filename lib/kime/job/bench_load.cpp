@@ -164,15 +164,15 @@ Result<Stretch> Load::run(std::span<const std::shared_ptr<Lane>> lanes, double s
     bool counts = true;
     while (account.some_count()) {
       const auto started = Clock::now();
-      const PackedBatch& work = work_[next_.fetch_add(1) % work_.size()];
-      lane.host->buffer = work.buffer;
+      const PackedBatch& packed = work_[next_.fetch_add(1) % work_.size()];
+      lane.host->buffer = packed.buffer;
       Bucket bucket;
       const auto failure = lane.score(bucket);
       const double took = seconds_since(started);
       if (failure) {
         account.fail(failure->error);
       } else {
-        account.add(work, took, counts);
+        account.add(packed, took, counts);
       }
       if (counts && (failure || seconds_since(begin) + took > seconds)) {
         counts = false;
