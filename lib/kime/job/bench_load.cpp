@@ -44,7 +44,7 @@ class Account {
 
   void add(const PackedBatch& packed, double seconds, bool counts) {
     const Batch batch = packed.buffer.batch();
-    Work work{.lane_seconds = seconds, .tokens = batch.ids.size(), .records = batch.seqs(), .op_flops = {}};
+    WorkDone work{.lane_seconds = seconds, .tokens = batch.ids.size(), .records = batch.seqs(), .op_flops = {}};
     for (const OpCost& cost : packed.costs) {
       work.op_flops.push_back(cost.flops);
     }
@@ -137,11 +137,11 @@ std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Gra
   return all;
 }
 
-double Work::flops() const {
+double WorkDone::flops() const {
   return std::accumulate(op_flops.begin(), op_flops.end(), 0.0);
 }
 
-void Work::add(const Work& other) {
+void WorkDone::add(const WorkDone& other) {
   lane_seconds += other.lane_seconds;
   tokens += other.tokens;
   records += other.records;

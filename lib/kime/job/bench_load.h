@@ -34,22 +34,22 @@ struct PackedBatch {
                                                  std::size_t streams);
 
 /// What lanes did together.
-struct Work {
+struct WorkDone {
   double lane_seconds = 0;  ///< The time of all lanes, added up.
   std::size_t tokens = 0;
   std::size_t records = 0;
   std::vector<double> op_flops;  ///< Useful ones, by op.
 
   [[nodiscard]] double flops() const;
-  void add(const Work& other);
+  void add(const WorkDone& other);
 };
 
 /// What a stretch of scoring did. A lane that is through with its part goes on until all are, so that none measures an idle neighbour; that
 /// is in `all` but does not count.
 struct Stretch {
   std::size_t lanes = 0;
-  Work counted;
-  Work all;
+  WorkDone counted;
+  WorkDone all;
 
   /// Of a lane, in the mean.
   [[nodiscard]] double seconds() const { return counted.lane_seconds / static_cast<double>(lanes); }
