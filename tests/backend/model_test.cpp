@@ -3,8 +3,8 @@
 
 #include "kime/backend/cpu/cpu_backend.h"
 #include "kime/graph/builder.h"
-#include "tests/support/reference_model.h"
 #include "tests/backend/runs.h"
+#include "tests/support/reference_model.h"
 
 namespace kime::test {
 namespace {

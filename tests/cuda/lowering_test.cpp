@@ -43,7 +43,9 @@ class HostSink final : public cuda::WeightSink {
 class Shimmed {
  public:
   Shimmed(const ModelConfig& config, const RandomWeights& weights, Precision precision)
-      : graph_(build_graph(config, precision)), layout_(get(cuda::WeightLayout::make(graph_, weights.source()))), weights_(layout_.bytes()) {
+      : graph_(build_graph(config, precision)),
+        layout_(get(cuda::WeightLayout::make(graph_, weights.source()))),
+        weights_(layout_.bytes()) {
     ok(cuda::load_weights(weights.source(), graph_, layout_, weights_));
   }
 
@@ -259,8 +261,9 @@ TEST_CASE("lowering: what kernels have no form of is refused by name") {
   CHECK_THAT(of({Embed{0, 0}, norm, relu, LayerNorm{1, 1, std::nullopt, 1e-5F, 2}}), Contains("a narrow product whose result is float32"));
   CHECK_THAT(of({Embed{0, 0}, norm, Attention{0, 0, 0, 0, 0, 0, 1, 16, {}, {}, 1}, gemm}), Contains("attention over float32"));
   graph.values[2].width = 20;
-  CHECK_THAT(of({Embed{0, 0}, norm, LayerNorm{0, 1, std::nullopt, 1e-5F, 2}, Gemm{2, 1, 0, 16, {}, Activation::none, false, 1, Precision::bf16}}),
-             Contains("products over 20 elements"));
+  CHECK_THAT(
+      of({Embed{0, 0}, norm, LayerNorm{0, 1, std::nullopt, 1e-5F, 2}, Gemm{2, 1, 0, 16, {}, Activation::none, false, 1, Precision::bf16}}),
+      Contains("products over 20 elements"));
 }
 
 }  // namespace kime::test

@@ -20,9 +20,9 @@ struct PlacedValue {
   std::uint32_t width = 0;
   std::uint32_t ld = 0;  ///< Elements from one row to the next; rows begin on multiples of 16 bytes but in the outputs.
   DType type = DType::f32;
-  bool in_outputs = false;           ///< It is a score: not in the arena.
-  std::size_t offset = 0;            ///< In bytes.
-  std::optional<std::size_t> twin;   ///< Where the arena holds the same value as BucketCode::narrow, for products that read it so.
+  bool in_outputs = false;          ///< It is a score: not in the arena.
+  std::size_t offset = 0;           ///< In bytes.
+  std::optional<std::size_t> twin;  ///< Where the arena holds the same value as BucketCode::narrow, for products that read it so.
 };
 
 /// Offsets in bytes of what a launch finds out about its batch: as IndexParams and AttentionTilesParams (kernels/cuda) have them.

@@ -295,9 +295,8 @@ class Lowering {
   void embed_norm(const Embed& embed, const LayerNorm& norm) {
     const PlacedValue& out = code_.value(embed.out);
     const DType narrow = out.twin ? code_.narrow() : DType::f32;
-    Call<EmbedNormParams> call(
-        std::string("kime_embed_norm_") + kernel_type(layout_.table_type(embed.table)) + "_" + kernel_type(narrow),
-        row_shape(code_.bucket().tokens));
+    Call<EmbedNormParams> call(std::string("kime_embed_norm_") + kernel_type(layout_.table_type(embed.table)) + "_" + kernel_type(narrow),
+                               row_shape(code_.bucket().tokens));
     call.point(&EmbedNormParams::ids, {Region::inputs, inputs_.ids})
         .point(&EmbedNormParams::table, {Region::weights, layout_.table(embed.table)})
         .point(&EmbedNormParams::weight, vector(norm.weight))
@@ -334,7 +333,9 @@ class Lowering {
 
   void gather_picks(const PlacedValue& value, DType type, const Ref& from, const Ref& to) {
     Call<GatherParams> call(std::string("kime_gather_picks_") + kernel_type(type), row_shape(code_.most_rows(Rows::picks)));
-    call.point(&GatherParams::pick_tokens, {Region::arena, code_.index().pick_tokens}).point(&GatherParams::in, from).point(&GatherParams::out, to);
+    call.point(&GatherParams::pick_tokens, {Region::arena, code_.index().pick_tokens})
+        .point(&GatherParams::in, from)
+        .point(&GatherParams::out, to);
     call.params.ld_in = static_cast<std::uint32_t>(padded_width(value.width, type));
     call.params.ld_out = call.params.ld_in;
     call.params.width = value.width;

@@ -48,7 +48,8 @@ struct LoweredGraph {
   std::vector<KernelLaunch> launches;
 };
 
-/// For a device of so many multiprocessors; these change how work is divided, never a bit of a score. `layout` and `code` are of this graph.
+/// For a device of so many multiprocessors; these change how work is divided, never a bit of a score. `layout` and `code` are of this
+/// graph.
 [[nodiscard]] LoweredGraph lower(const Graph& graph, const WeightLayout& layout, const BucketCode& code, unsigned processors);
 
 /// The launch that writes the counts to the arena.

@@ -187,7 +187,8 @@ class WeightLoader {
       return read_elements(matrix.weight, source * matrix.k, rows * matrix.k, matrix.type, to);
     }
     for (std::size_t row = 0; row < rows; ++row) {
-      auto read = read_elements(matrix.weight, (source + row) * matrix.k, matrix.k, matrix.type, to + row * matrix.ld * size_of(matrix.type));
+      auto read =
+          read_elements(matrix.weight, (source + row) * matrix.k, matrix.k, matrix.type, to + row * matrix.ld * size_of(matrix.type));
       if (!read) {
         return read;
       }
