@@ -118,6 +118,7 @@ nlohmann::json CudaDriver::debug_info(std::size_t ordinal) const {
   return {{"cuda_number", device.facts().number},
           {"driver_version", version_},
           {"context", device.made()},
+          {"graphs", {{"kept", parts_[ordinal]->graphs.size()}, {"evicted", parts_[ordinal]->graphs.evicted()}}},
           {"sticky_error", died_of.empty() ? nlohmann::json() : nlohmann::json(died_of)}};
 }
 
