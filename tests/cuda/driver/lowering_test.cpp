@@ -49,9 +49,10 @@ class Shimmed {
     ok(cuda::load_weights(weights.source(), graph_, layout_, weights_));
   }
 
-  [[nodiscard]] Outputs run(const Batch& batch, const Bucket& bucket, unsigned processors, std::uint64_t seed = 1) {
+  [[nodiscard]] Outputs run(const Batch& batch, const Bucket& bucket, unsigned processors, std::uint64_t seed = 1,
+                            const cuda::LibraryTakes& library = {}) {
     const auto code = get(cuda::BucketCode::compile(graph_, bucket));
-    const cuda::LoweredGraph lowered = cuda::lower(graph_, layout_, code, processors);
+    const cuda::LoweredGraph lowered = cuda::lower(graph_, layout_, code, processors, library);
     Buffer<std::byte> arena(code.arena_bytes());
     const BatchLayout in(bucket);
     Buffer<std::byte> inputs(in.bytes);
@@ -104,8 +105,12 @@ class Shimmed {
       kernel->launch({each.grid[0], each.grid[1], 1}, {each.threads, 1, 1}, each.shared_bytes, each.params.data(), seed);
     };
     launch(cuda::set_counts(code, {batch.ids.size(), batch.seqs(), batch.markers.size()}));
-    for (const auto& each : lowered.launches) {
-      launch(each);
+    for (const auto& step : lowered.steps) {
+      if (const auto* product = std::get_if<cuda::ProductLaunch>(&step)) {
+        multiply(*product, at(product->a), at(product->w), const_cast<void*>(at(product->c)));
+      } else {
+        launch(std::get<cuda::KernelLaunch>(step));
+      }
     }
     CHECK(arena.intact());
     CHECK(outputs.intact());
@@ -118,6 +123,35 @@ class Shimmed {
   }
 
  private:
+  // What a library does: all of the bucket's rows, of which those past the real ones hold anything.
+  static void multiply(const cuda::ProductLaunch& product, const void* a, const void* w, void* c) {
+    const auto row = [&](const void* matrix, std::size_t at) {
+      std::vector<float> values(product.k);
+      const std::size_t bytes = product.k * size_of(product.type);
+      cuda::convert_elements({static_cast<const std::byte*>(matrix) + at * size_of(product.type), bytes}, product.type,
+                             reinterpret_cast<std::byte*>(values.data()), DType::f32);
+      return values;
+    };
+    for (std::size_t i = 0; i < product.rows; ++i) {
+      const auto x = row(a, i * product.ld_a);
+      for (std::size_t j = 0; j < product.n; ++j) {
+        const auto y = row(w, j * product.k);
+        float sum = 0;
+        for (std::size_t k = 0; k < product.k; ++k) {
+          sum += x[k] * y[k];
+        }
+        const DType type = product.added ? DType::f32 : product.type;
+        auto* to = static_cast<std::byte*>(c) + (i * product.ld_c + j) * size_of(type);
+        if (product.added) {
+          float before = 0;
+          std::memcpy(&before, to, sizeof(before));
+          sum += before;
+        }
+        cuda::convert_elements(std::as_bytes(std::span(&sum, 1)), DType::f32, to, type);
+      }
+    }
+  }
+
   Graph graph_;
   cuda::WeightLayout layout_;
   HostSink weights_;
@@ -203,6 +237,42 @@ TEST_CASE("lowering: a record has the same bits alone and in company, on small d
       CHECK(same(alone, part));
     }
   }
+}
+
+TEST_CASE("lowering: products of a library take the kernels' places, with biases and activations after them") {
+  ModelConfig config{.vocab = 50, .hidden = 24, .intermediate = 21, .heads = 3, .layers = {{true}, {false}}};
+  config.window = 16;
+  config.head_layers = 2;  // biases, ReLU; keys and values apart in the last
+  const RandomWeights weights(config, 5);
+  for (const Precision precision : {Precision::f16, Precision::bf16}) {
+    CAPTURE(name_of(precision));
+    Shimmed model(config, weights, precision);
+    Random random(11);
+    BatchBuffer buffer;
+    for (std::size_t i = 0; i < 3; ++i) {
+      push_record(buffer, random, config, 30);
+    }
+    const Batch batch = buffer.batch();
+    std::vector<cuda::ProductLaunch> asked;
+    const auto takes = [&](const cuda::ProductLaunch& product) {
+      asked.push_back(product);
+      return true;
+    };
+    const Outputs scores = model.run(batch, {batch.ids.size() + 7, batch.seqs(), batch.markers.size()}, 4, 1, takes);
+    CHECK(distance(scores, reference_model(config, weights, batch)) < allowed(precision));
+    // Of each layer four but for the GEGLU's; of the head's first layer four, of its last one keys and values.
+    CHECK(asked.size() == 2 * 3 + 4 + 1);
+    CHECK(std::ranges::count_if(asked, &cuda::ProductLaunch::added) == 2 * 2 + 2);
+    asked.clear();
+    const auto refuses = [](const cuda::ProductLaunch& /*product*/) { return false; };
+    CHECK(same(model.run(batch, bucket_for(batch), 4, 1, refuses), model.run(batch, bucket_for(batch), 4)));
+  }
+  Shimmed full(config, weights, Precision::f32);
+  BatchBuffer buffer;
+  REQUIRE(buffer.push(std::vector<std::uint32_t>{4, 5}, std::vector<std::uint32_t>{1}, 0));
+  bool asked = false;
+  static_cast<void>(full.run(buffer.batch(), {8, 1, 1}, 4, 1, [&](const cuda::ProductLaunch& /*product*/) { return asked = true; }));
+  CHECK(!asked);  // float32 is the kernels' own
 }
 
 TEST_CASE("lowering: a batch of nothing, records without markers and records without tokens") {

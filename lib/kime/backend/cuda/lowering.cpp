@@ -73,8 +73,8 @@ class Call {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, const WeightLayout& layout, const BucketCode& code, unsigned processors)
-      : graph_(graph), layout_(layout), code_(code), inputs_(code.bucket()), processors_(processors) {}
+  Lowering(const Graph& graph, const WeightLayout& layout, const BucketCode& code, unsigned processors, const LibraryTakes& library)
+      : graph_(graph), layout_(layout), code_(code), inputs_(code.bucket()), processors_(processors), library_(library) {}
 
   LoweredGraph lower() && {
     index();
@@ -115,12 +115,15 @@ class Lowering {
     const WeightMatrix& matrix = layout_.matrix(op);
     const PlacedValue& in = code_.value(op.in);
     const PlacedValue& out = code_.value(op.out);
+    if (by_library(op, matrix, in, out)) {
+      return;
+    }
     const bool full = matrix.type == DType::f32;
     const std::size_t rows = code_.most_rows(in.rows);
     const GemmTile tile = gemm_tile(rows, matrix.rows, processors_);
     Call<GemmParams> call(gemm_name(kernel_type(matrix.type), tile, epilogue(op, matrix.type, out.type)),
                           gemm_shape(tile, full, rows, matrix.rows));
-    call.point(&GemmParams::a, full || in.type != DType::f32 ? ref(in) : Ref{Region::arena, *in.twin})
+    call.point(&GemmParams::a, operand(in, matrix.type))
         .point(&GemmParams::w, {Region::weights, matrix.offset})
         .point(&GemmParams::c, ref(out));
     if (op.bias) {
@@ -240,12 +243,53 @@ class Lowering {
     return product == out ? GemmEpilogue::linear : GemmEpilogue::wide;
   }
 
+  // As a product reads it.
+  static Ref operand(const PlacedValue& value, DType type) { return value.type == type ? ref(value) : Ref{Region::arena, *value.twin}; }
+
+  // Gives a product to the library, if that takes it, with what then follows.
+  bool by_library(const Gemm& op, const WeightMatrix& matrix, const PlacedValue& in, const PlacedValue& out) {
+    if (!library_ || matrix.type == DType::f32 || in.rows != Rows::tokens || op.activation == Activation::geglu ||
+        out.type != (op.accumulate ? DType::f32 : matrix.type)) {
+      return false;
+    }
+    const ProductLaunch product{.type = matrix.type,
+                                .added = op.accumulate,
+                                .n = static_cast<std::uint32_t>(matrix.rows),
+                                .k = static_cast<std::uint32_t>(matrix.ld),
+                                .ld_a = static_cast<std::uint32_t>(padded_width(in.width, matrix.type)),
+                                .ld_c = out.ld,
+                                .rows = code_.most_rows(in.rows),
+                                .a = operand(in, matrix.type),
+                                .w = {Region::weights, matrix.offset},
+                                .c = ref(out)};
+    if (!library_(product)) {
+      return false;
+    }
+    lowered_.steps.emplace_back(product);
+    if (!op.bias && op.activation == Activation::none) {
+      return true;
+    }
+    const std::string type = kernel_type(out.type);
+    Call<BiasActParams> call("kime_bias_act_" + type + "_" + type, epilogue_shape(product.rows, product.n));
+    call.point(&BiasActParams::in, ref(out)).point(&BiasActParams::out, ref(out));
+    if (op.bias) {
+      call.point(&BiasActParams::bias, vector(*op.bias, op.first));
+    }
+    call.params.ld_in = out.ld;
+    call.params.ld_out = out.ld;
+    call.params.width = product.n;
+    call.params.rows = row_set(out.rows);
+    call.params.act = act_of(op.activation);
+    add(call);
+    return true;
+  }
+
   template <class Params>
   void add(Call<Params>& call) {
     if constexpr (requires { call.params.counts; }) {
       call.point(&Params::counts, {Region::arena, code_.index().counts});
     }
-    lowered_.launches.push_back(std::move(call).launch());
+    lowered_.steps.emplace_back(std::move(call).launch());
   }
 
   static Ref ref(const PlacedValue& value, std::size_t column = 0) {
@@ -347,13 +391,15 @@ class Lowering {
   const BucketCode& code_;
   BatchLayout inputs_;
   unsigned processors_;
+  const LibraryTakes& library_;
   LoweredGraph lowered_;
 };
 
 }  // namespace
 
-LoweredGraph lower(const Graph& graph, const WeightLayout& layout, const BucketCode& code, unsigned processors) {
-  return Lowering(graph, layout, code, processors).lower();
+LoweredGraph lower(const Graph& graph, const WeightLayout& layout, const BucketCode& code, unsigned processors,
+                   const LibraryTakes& library) {
+  return Lowering(graph, layout, code, processors, library).lower();
 }
 
 KernelLaunch set_counts(const BucketCode& code, const Extent& counts) {
