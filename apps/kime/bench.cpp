@@ -77,17 +77,18 @@ Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& ten
   if (!records) {
     return std::move(records).error();
   }
-  const auto graph = std::make_shared<const Graph>(build_graph(config, *precision));
+  const Graph graph = build_graph(config, *precision);
   const auto profile = std::make_shared<cpu::Profile>();
-  const ModelToLoad loaded{&tensors, graph, config.vocab, ModelConfig::types};
+  const ModelSource model_source{&tensors, &config};
   FleetOptions fleet_options;
   fleet_options.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
   auto cache = options.devices.weight_cache(fleet_options.notice);
-  auto fleet = make_fleet(options.devices, {&loaded, 1}, *stage, std::move(fleet_options), std::move(cache), profile);
+  auto fleet =
+      make_fleet(options.devices, options.precision, {&model_source, 1}, *stage, std::move(fleet_options), std::move(cache), profile);
   if (!fleet) {
     return std::move(fleet).error();
   }
-  const BenchRig rig{**fleet, *graph, *stage, *profile, options.devices.threads.count(), *precision};
+  const BenchRig rig{**fleet, graph, *stage, *profile, options.devices.threads.count(), *precision};
   const double seconds = options.seconds.value_or(options.sweep ? kSweepSeconds : kSeconds);
   auto report = bench(rig, *records, options.sweep ? kPlainPart * seconds : seconds);
   if (!report) {

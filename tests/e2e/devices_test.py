@@ -54,7 +54,9 @@ class Refused(Case):
         self.refuse("--devices: the list is empty", "--devices", "")
         self.refuse("--devices: a name of the list is empty", "--devices", "cpu:0,")
         self.refuse("--devices: cpu:0 stands twice", "--devices", "cpu:0,cpu:0")
-        self.refuse("--devices 'tpu': there are all, cpu, and names like cpu:0", "--devices", "tpu")
+        self.refuse("--devices 'tpu': there are all, cpu, cuda, and names like cpu:0", "--devices", "tpu")
+        self.refuse("--devices 'cudax': there are all", "--devices", "cudax")
+        self.refuse("--devices cuda:: a device is named like cuda:0", "--devices", "cuda:")
         self.refuse("--devices cpu:x: a device is named like cpu:0", "--devices", "cpu:x")
         self.refuse("--devices cuda:1: this version does not score on CUDA devices yet", "--devices", "cuda:1")
 

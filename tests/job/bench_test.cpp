@@ -6,6 +6,7 @@
 #include "kime/graph/builder.h"
 #include "kime/job/bench_load.h"
 #include "kime/job/bench_sweep.h"
+#include "tests/job/start_all.h"
 #include "tests/support/random_model.h"
 
 namespace kime::test {
@@ -42,9 +43,8 @@ struct Rig {
     CpuFleetOptions cpu;
     cpu.threads = threads;
     cpu.profile = profile;
-    auto made = make_cpu_fleet(cpu, {&model, 1}, stage, {});
-    REQUIRE(made);
-    fleet = *std::move(made);
+    fleet = make_cpu_fleet(cpu, {&model, 1}, stage, {});
+    REQUIRE(start_all(*fleet));
   }
 
   ModelConfig config{.vocab = 40, .hidden = 64, .intermediate = 48, .heads = 2, .layers = {{true}, {false}}};
@@ -52,7 +52,7 @@ struct Rig {
   std::shared_ptr<const Graph> graph = std::make_shared<const Graph>(build_graph(config));
   std::shared_ptr<cpu::Profile> profile = std::make_shared<cpu::Profile>();
   StageBuckets stage = *choose_stage("", "");
-  std::unique_ptr<Fleet> fleet;
+  std::unique_ptr<KindFleet> fleet;
 };
 
 TEST_CASE("a load counts what its lanes score, and the profile has the time of every op") {
