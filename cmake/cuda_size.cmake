@@ -1,0 +1,13 @@
+# Fails where the fat binaries IMAGES have more than MOST bytes in all, else touches STAMP.
+set(bytes 0)
+set(each "")
+foreach(image ${IMAGES})
+  file(SIZE ${image} size)
+  math(EXPR bytes "${bytes} + ${size}")
+  get_filename_component(name ${image} NAME)
+  string(APPEND each "\n  ${name} ${size}")
+endforeach()
+if(bytes GREATER MOST)
+  message(FATAL_ERROR "The CUDA kernels have ${bytes} bytes, ${MOST} are the most:${each}")
+endif()
+file(TOUCH ${STAMP})
