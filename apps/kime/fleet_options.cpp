@@ -149,9 +149,6 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, const Pr
   if (!choice) {
     return std::move(choice).error();
   }
-  if (choice->cuda && choice->named) {
-    return Error(ErrorKind::input, fmt::format("--devices {}: this version does not score on CUDA devices yet", options.devices));
-  }
   auto cpu = options.cpu();
   if (!cpu) {
     return std::move(cpu).error();
@@ -168,6 +165,13 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, const Pr
     }
   };
   want(choice->cpu, precision.cpu(), [&] { return make_cpu_fleet(*cpu, models_in(fleet.precision, {}, models), stage, fleet); });
+  want(choice->cuda, precision.cuda(), [&] {
+    const auto wider = precision.is_auto() ? std::optional(Precision::bf16) : std::nullopt;
+    return make_cuda_fleet(cpu->streams, models_in(fleet.precision, wider, models), stage, fleet);
+  });
+  if (choice->cuda) {
+    kinds.back().absent = [] { return !cuda_driver_is_there(); };
+  }
   return start_fleet(std::move(kinds), options.reproducible, fleet.notice);
 }
 

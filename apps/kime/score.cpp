@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -172,7 +173,8 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
     for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
       fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
     }
-    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}{}\n", seconds, cpu::target_in_use(),
+    const bool on_cpu = std::ranges::any_of(prepared.fleet->devices(), [](const auto& device) { return device.name.starts_with("cpu:"); });
+    fmt::print(stderr, "kime: loaded in {:.2f} s; {}{}, {}{}\n", seconds, on_cpu ? fmt::format("{} on ", cpu::target_in_use()) : "",
                counted(prepared.fleet->lanes().size(), "stream"), precisions(*prepared.fleet), from_cache(prepared.cache.get()));
     for (const FleetDevice& device : prepared.fleet->devices()) {
       fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));

@@ -4,7 +4,6 @@
 #include "kime/graph/builder.h"
 #include "kime/job/cpu_config.h"
 #include "kime/job/device_fleet.h"
-#include "tests/job/start_all.h"
 #include "tests/support/random_model.h"
 
 namespace kime::test {
@@ -51,23 +50,23 @@ TEST_CASE("devices that share memory read weights in place, others copy them fro
   for (const bool share : {true, false}) {
     auto options = runtime_config({.threads = 3, .virtual_cpus = 3, .streams = {StreamStrategy::Kind::number, 2}});
     options.driver.share_memory = share;
-    DeviceFleet<CpuDriver> fleet(options, {&model, 1}, stage, {});
-    REQUIRE(start_all(fleet));
-    CHECK(fleet.devices().size() == 3);
-    CHECK(fleet.lanes().size() == 6);
-    const auto scored = score_on_all(fleet, buffer);
+    auto fleet = DeviceFleet<CpuDriver>::make(options, {&model, 1}, stage, {});
+    REQUIRE(fleet);
+    CHECK((*fleet)->devices().size() == 3);
+    CHECK((*fleet)->lanes().size() == 6);
+    const auto scored = score_on_all(**fleet, buffer);
     if (want.empty()) {
       want = scored;
     }
     for (const auto& each : scored) {
       CHECK(each == want[0]);
     }
-    auto& runtime = fleet.runtime();
+    auto& runtime = (*fleet)->runtime();
     CHECK(runtime.calls().of("init_from_host") == 1);
     CHECK(runtime.calls().of("init_from_device") == (share ? 0 : 2));
-    const auto info = fleet.debug_info();
+    const auto info = (*fleet)->debug_info();
     CHECK((info["devices"][0]["weights"] == info["devices"][2]["weights"]) == share);
-    CHECK(fleet.close());
+    CHECK((*fleet)->close());
   }
 }
 

@@ -29,7 +29,6 @@
 
 #include "kime/job/device_fleet.h"
 #include "kime/job/score_job.h"
-#include "tests/job/start_all.h"
 #include "tests/support/fake_driver.h"
 
 namespace kime::test {
@@ -212,11 +211,11 @@ class FakeFleet {
     FleetOptions fleet;
     fleet.timeout = options_.timeout;
     fleet.notice = [this](const std::string& text) { note(text); };
-    fleet_ = std::make_unique<DeviceFleet<FakeDriver>>(RuntimeConfig<FakeDriver>{options_.driver, streams}, loads, options_.stage,
-                                                       std::move(fleet));
-    if (auto started = start_all(*fleet_); !started) {
-      failure_ = started.error().text();
-      fleet_.reset();
+    auto made = DeviceFleet<FakeDriver>::make({options_.driver, streams}, loads, options_.stage, std::move(fleet));
+    if (made) {
+      fleet_ = *std::move(made);
+    } else {
+      failure_ = made.error().text();
     }
   }
   FakeFleet(const FakeFleet&) = delete;

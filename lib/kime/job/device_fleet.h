@@ -36,6 +36,24 @@ class DeviceFleet final : public KindFleet, public LaneSupport<D> {
   DeviceFleet(RuntimeConfig<D> config, std::span<const ModelToLoad> models, StageBuckets stage, FleetOptions options)
       : config_(std::move(config)), models_(models.begin(), models.end()), stage_(std::move(stage)), options_(std::move(options)) {}
 
+  /// All the devices that the options name, started. Errors: those of find() and start().
+  static Result<std::unique_ptr<DeviceFleet>> make(RuntimeConfig<D> config, std::span<const ModelToLoad> models, StageBuckets stage,
+                                                   FleetOptions options) {
+    auto fleet = std::make_unique<DeviceFleet>(std::move(config), models, std::move(stage), std::move(options));
+    auto found = fleet->find();
+    if (!found) {
+      return std::move(found).error();
+    }
+    std::vector<std::size_t> ordinals;
+    for (const auto& device : *found) {
+      ordinals.push_back(device.ordinal);
+    }
+    if (auto started = fleet->start(ordinals, 0); !started) {
+      return std::move(started).error();
+    }
+    return fleet;
+  }
+
   ~DeviceFleet() override { static_cast<void>(close()); }
   DeviceFleet(const DeviceFleet&) = delete;
   DeviceFleet& operator=(const DeviceFleet&) = delete;
