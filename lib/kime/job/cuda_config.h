@@ -1,4 +1,4 @@
-// Where the CUDA driver is looked for, and what it is given to run.
+// Where the CUDA driver is looked for.
 #pragma once
 
 #include <cstdlib>
@@ -8,17 +8,17 @@
 
 namespace kime {
 
-/// The libraries that the driver's package and the CUDA Toolkit install, and the kernels that were compiled in. For tests only,
-/// KIME_CUDA_DRIVER and KIME_CUBLASLT name others: libraries with the same functions, which need no GPU.
+/// The libraries that the driver's package and the CUDA Toolkit install. For tests only, KIME_CUDA_DRIVER and KIME_CUBLASLT name others:
+/// libraries with the same functions, which need no GPU. What such a driver is given as its kernels says nothing to it, so that a kime
+/// without any can be tested.
 [[nodiscard]] inline CudaDriver::Config cuda_config() {
   CudaDriver::Config config;
   const auto images = cuda::kernel_images();
-  config.images.assign(images.begin(), images.end());
+  config.images = {images.begin(), images.end()};
   if (const char* name = std::getenv("KIME_CUDA_DRIVER"); name != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
     config.libcuda = name;
-    if (config.images.empty()) {
-      static constexpr char kNone[] = "";
-      config.images.push_back(kNone);  // such a library has kernels of its own
+    if (images.empty()) {
+      config.images = {"kernels of the other driver's own"};
     }
   }
   if (const char* name = std::getenv("KIME_CUBLASLT"); name != nullptr) {  // NOLINT(concurrency-mt-unsafe): nothing sets it
