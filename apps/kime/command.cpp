@@ -19,8 +19,10 @@ void BucketOptions::add(CLI::App& command) {
 
 void PrecisionOption::add(CLI::App& command) {
   command
-      .add_option("--precision", given,
-                  "What products are computed in: f32, bf16, f16 (not on the CPU) or int8 (not on GPUs), or auto (default): f32 on the CPU")
+      .add_option(
+          "--precision", given,
+          "What products are computed in: f32, bf16, f16 (not on the CPU) or int8 (not on GPUs), or auto (default): f32 on the CPU, "
+          "f16 on GPUs")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}))
       ->type_name("P");
 }

@@ -21,14 +21,16 @@ void DeviceOptions::add_layout(CLI::App& command) {
 }
 
 void DeviceOptions::add(CLI::App& command) {
-  command.add_option("--devices", devices, "Devices to use: all (default), cpu, or a list like cpu:0,cpu:1; `kime devices` shows them")
+  command
+      .add_option("--devices", devices, "Devices to use: all (default), cpu, cuda, or a list like cpu:0,cuda:1; `kime devices` shows them")
       ->type_name("LIST");
   add_layout(command);
   command.add_option("--device-timeout", timeout, "Give a device up when a batch takes longer (default: never)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
   command.add_flag("--reproducible", reproducible,
-                   "Only devices of one class, so that bits never differ from run to run (CPUs are one class)");
+                   "Only devices of one class, the fastest, so that bits never differ from run to run (CPUs are one class, GPUs of one "
+                   "model another)");
   command.add_option("--cache", cache, "Keep the weights as the CPU reads them in this folder, and take them from there the next time")
       ->check([](const std::string& folder) { return std::string(folder.empty() ? "the folder's name is empty" : ""); }, "")
       ->type_name("DIR");
@@ -37,7 +39,7 @@ void DeviceOptions::add(CLI::App& command) {
 namespace {
 
 // A kind's devices, by the names that stand in the list.
-struct Kind {
+struct NamesOfKind {
   std::string_view name;
   std::optional<std::vector<std::size_t>>& ordinals;
   bool all = false;
@@ -76,7 +78,7 @@ Result<DeviceChoice> choose_devices(std::string_view list) {
     return Error(ErrorKind::input, "--devices: the list is empty");
   }
   DeviceChoice choice;
-  Kind kinds[] = {{"cpu", choice.cpu}, {"cuda", choice.cuda}};
+  NamesOfKind kinds[] = {{"cpu", choice.cpu}, {"cuda", choice.cuda}};
   for (std::size_t begin = 0; begin <= list.size();) {
     const auto comma = std::min(list.find(',', begin), list.size());
     const auto word = list.substr(begin, comma - begin);

@@ -56,7 +56,7 @@ class MixedFleet final : public Fleet {
 };
 
 // The kinds that take no part, and why.
-class LeftOut {
+class KindsLeftOut {
  public:
   void add(const WantedKind& kind, Error why) {
     const bool quiet = !kind.named && !kind.refused && kind.absent();
@@ -85,7 +85,7 @@ class LeftOut {
 };
 
 // The devices of the kinds that can be used, which know their kind.
-Result<std::vector<ClassedDevice>> find_all(std::span<const WantedKind> kinds, LeftOut& left_out) {
+Result<std::vector<ClassedDevice>> find_all(std::span<const WantedKind> kinds, KindsLeftOut& left_out) {
   std::vector<ClassedDevice> devices;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     auto found = kinds[k].fleet->find();
@@ -111,7 +111,7 @@ Result<std::vector<ClassedDevice>> find_all(std::span<const WantedKind> kinds, L
 
 Result<std::unique_ptr<Fleet>> start_fleet(std::vector<WantedKind> kinds, bool reproducible,
                                            const std::function<void(const std::string&)>& notice) {
-  LeftOut left_out;
+  KindsLeftOut left_out;
   auto devices = find_all(kinds, left_out);
   if (!devices) {
     return std::move(devices).error();
