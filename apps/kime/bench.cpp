@@ -63,8 +63,38 @@ constexpr double kPlainPart = 0.25;
 constexpr double kSeconds = 10;
 constexpr double kSweepSeconds = 40;
 
+struct Measured {
+  std::string devices;
+  bool on_cpu = true;
+};
+
+// One kind of device at a time; `all` is the CPU, whose peak can be measured.
+Result<Measured> what_to_measure(const Options& options) {
+  const auto choice = choose_devices(options.devices.devices);
+  if (!choice) {
+    return choice.error();
+  }
+  if (choice->named && choice->cpu && choice->cuda) {
+    return Error(ErrorKind::input, fmt::format("--devices {}: one kind of device is measured at a time", options.devices.devices));
+  }
+  if (!choice->named) {
+    return Measured{"cpu"};
+  }
+  if (choice->cpu) {
+    return Measured{options.devices.devices};
+  }
+  if (options.sweep) {
+    return Error(ErrorKind::input, "--sweep: for CPUs only");
+  }
+  return Measured{options.devices.devices, false};
+}
+
 Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& tensors, const Options& options, std::string model) {
-  const auto precision = options.precision.cpu();
+  const auto measured = what_to_measure(options);
+  if (!measured) {
+    return measured.error();
+  }
+  const auto precision = measured->on_cpu ? options.precision.cpu() : options.precision.cuda();
   if (!precision) {
     return precision.error();
   }
@@ -77,23 +107,28 @@ Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& ten
   if (!records) {
     return std::move(records).error();
   }
-  const auto graph = std::make_shared<const Graph>(build_graph(config, *precision));
-  const auto profile = std::make_shared<cpu::Profile>();
-  const ModelToLoad loaded{&tensors, graph, config.vocab, ModelConfig::types};
+  const Graph graph = build_graph(config, *precision);
+  const auto profile = measured->on_cpu ? std::make_shared<cpu::Profile>() : nullptr;
+  DeviceOptions devices = options.devices;
+  devices.devices = measured->devices;
+  const ModelSource model_source{&tensors, &config};
   FleetOptions fleet_options;
   fleet_options.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
   auto cache = options.devices.weight_cache(fleet_options.notice);
-  auto fleet = make_fleet(options.devices, {&loaded, 1}, *stage, std::move(fleet_options), std::move(cache), profile);
+  auto fleet = make_fleet(devices, options.precision, {&model_source, 1}, *stage, std::move(fleet_options), std::move(cache), profile);
   if (!fleet) {
     return std::move(fleet).error();
   }
-  const BenchRig rig{**fleet, *graph, *stage, *profile, options.devices.threads.count(), *precision};
+  const BenchRig rig{**fleet, graph, *stage, profile.get(), options.devices.threads.count(), *precision};
   const double seconds = options.seconds.value_or(options.sweep ? kSweepSeconds : kSeconds);
   auto report = bench(rig, *records, options.sweep ? kPlainPart * seconds : seconds);
   if (!report) {
     return std::move(report).error();
   }
-  BenchFindings findings{std::move(model), rig.threads, (*fleet)->devices().size(), *precision, *std::move(report), std::nullopt};
+  BenchFindings findings{std::move(model), rig.threads, {}, *precision, *std::move(report), std::nullopt};
+  for (const FleetDevice& device : (*fleet)->devices()) {
+    findings.devices.push_back(device.name);
+  }
   if (options.sweep) {
     auto swept = sweep(rig, findings.report, config.vocab, (1 - kPlainPart) * seconds);
     if (!swept) {
@@ -133,7 +168,9 @@ int run(const Options& options) {
 
 void add_bench(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand(
-      "bench", "Measure this machine's scoring speed against its own peak, in turn in one run, and where the time goes, op by op");
+      "bench",
+      "Measure this machine's scoring speed against its own peak, in turn in one run, and where the time goes, op by op; with "
+      "--devices cuda, the speed of its GPUs");
   auto options = std::make_shared<Options>();
   options->model.add(*command);
   options->buckets.add(*command);

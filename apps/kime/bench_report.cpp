@@ -1,6 +1,7 @@
 #include "bench_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -20,10 +21,9 @@ std::uint64_t whole(double number) {
   return static_cast<std::uint64_t>(std::llround(number));
 }
 
-void print_speed(const BenchFindings& findings) {
+void print_peaks(const BenchFindings& findings) {
   const BenchReport& report = findings.report;
   const auto samples = report.rounds + 1;
-  fmt::print("{}, {}, {}, {}\n", findings.model, cpu::target_in_use(), counted(findings.threads, "thread"), name_of(findings.precision));
   const std::string peak = findings.precision == Precision::f32 ? "FMA" : std::string(name_of(findings.precision));
   fmt::print("  {:<14}{:>9.1f} GFLOP/s   best of {} samples between the rounds\n", peak + " peak", report.speeds.flops / kGiga, samples);
   if (findings.precision != Precision::f32) {
@@ -31,9 +31,21 @@ void print_speed(const BenchFindings& findings) {
   }
   fmt::print("  {:<14}{:>9.1f} GB/s      best of {} of {} MiB\n", "memory", report.speeds.bytes / kGiga,
              counted(report.memory.passes, "read"), report.memory.bytes >> 20U);
+}
+
+void print_speed(const BenchFindings& findings) {
+  const BenchReport& report = findings.report;
+  const std::string on = report.has_peaks() ? fmt::format("{}, {}", cpu::target_in_use(), counted(findings.threads, "thread"))
+                                            : fmt::format("{}", fmt::join(findings.devices, ", "));
+  fmt::print("{}, {}, {}\n", findings.model, on, name_of(findings.precision));
+  if (report.has_peaks()) {
+    print_peaks(findings);
+  }
   fmt::print("  {:<14}{:>9.1f} GFLOP/s   useful ones; {:.1f} in the best round\n", "model", report.model_flops / kGiga,
              report.best_model_flops / kGiga);
-  fmt::print("  {:<14}{:>9.1f} %\n", "share of peak", 100 * report.share_of_peak);
+  if (report.has_peaks()) {
+    fmt::print("  {:<14}{:>9.1f} %\n", "share of peak", 100 * report.share_of_peak);
+  }
   fmt::print("  {:<14}{:>9} /s        {} in {}\n", "tokens", grouped(whole(report.tokens_per_second)), grouped(report.tokens),
              counted(report.rounds, "round"));
   fmt::print("  {:<14}{:>9.1f} /s        {}\n", "records", report.records_per_second, grouped(report.records));
@@ -53,7 +65,7 @@ void print_ops(const BenchReport& report) {
 
 void print_latencies(const BenchFindings& findings) {
   fmt::print("\nOne record of 4 markers at a time, {} on it; bound: op by op, the longer of reading its\n",
-             findings.devices == 1 ? "all threads" : "all threads of a device");
+             findings.devices.size() == 1 ? "all threads" : "all threads of a device");
   fmt::print("weights at the memory's speed and computing at the peak\n");
   fmt::print("  {:>6}   {:>10}   {:>10}   {:>5}   {:>9}   {:>12}   {:>6}\n", "tokens", "median", "bound", "ratio", "weights", "work",
              "runs");
@@ -88,7 +100,7 @@ void print_lengths(const SweepReport& sweep) {
 
 void print_batches(const BenchFindings& findings) {
   fmt::print("\nBatches of records of {} tokens, one at a time, {} on it\n", kSweepTokens,
-             findings.devices == 1 ? "all threads" : "all threads of a device");
+             findings.devices.size() == 1 ? "all threads" : "all threads of a device");
   fmt::print("  {:>7}   {:>10}\n", "records", "tokens/s");
   for (const BatchPoint& point : findings.sweep->batches) {
     if (!point.left_out.empty()) {
@@ -145,7 +157,9 @@ nlohmann::json sweep_json(const SweepReport& sweep) {
 
 void print(const BenchFindings& findings) {
   print_speed(findings);
-  print_ops(findings.report);
+  if (findings.report.has_peaks()) {
+    print_ops(findings.report);
+  }
   if (findings.sweep) {
     print_latencies(findings);
     print_lengths(*findings.sweep);
@@ -157,22 +171,24 @@ nlohmann::json as_json(const BenchFindings& findings) {
   const BenchReport& report = findings.report;
   nlohmann::json document = {{"model", findings.model},
                              {"precision", name_of(findings.precision)},
-                             {"target", cpu::target_in_use()},
-                             {"threads", findings.threads},
-                             {"devices", findings.devices},
+                             {"devices", findings.devices.size()},
                              {"rounds", report.rounds},
-                             {"peak_gflops", report.speeds.flops / kGiga},
-                             {"f32_peak_gflops", report.speeds.f32_flops / kGiga},
-                             {"memory_gb_per_second", report.speeds.bytes / kGiga},
-                             {"memory_bytes_a_pass", report.memory.bytes},
                              {"model_gflops", report.model_flops / kGiga},
                              {"best_model_gflops", report.best_model_flops / kGiga},
-                             {"share_of_peak", report.share_of_peak},
                              {"tokens_per_second", report.tokens_per_second},
                              {"records_per_second", report.records_per_second},
                              {"tokens", report.tokens},
-                             {"records", report.records},
-                             {"ops", ops_json(report)}};
+                             {"records", report.records}};
+  if (report.has_peaks()) {
+    document.update({{"target", cpu::target_in_use()},
+                     {"threads", findings.threads},
+                     {"peak_gflops", report.speeds.flops / kGiga},
+                     {"f32_peak_gflops", report.speeds.f32_flops / kGiga},
+                     {"memory_gb_per_second", report.speeds.bytes / kGiga},
+                     {"memory_bytes_a_pass", report.memory.bytes},
+                     {"share_of_peak", report.share_of_peak},
+                     {"ops", ops_json(report)}});
+  }
   if (findings.sweep) {
     document["sweep"] = sweep_json(*findings.sweep);
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kime/job/bench.h"
 #include "kime/job/bench_sweep.h"
@@ -12,8 +13,8 @@ namespace kime::app {
 
 struct BenchFindings {
   std::string model;
-  std::size_t threads = 1;
-  std::size_t devices = 1;
+  std::size_t threads = 1;           ///< Of the CPU.
+  std::vector<std::string> devices;  ///< Their names.
   Precision precision = Precision::f32;
   BenchReport report;
   std::optional<SweepReport> sweep;

@@ -50,7 +50,7 @@ void print(const PackReport& report, const StageBuckets& stage) {
     }
   }
   if (report.batches > 0) {
-    fmt::print("\nThe CPU computes no padding; a device with captured plans would compute {} ({:.1f} % of its work).\n",
+    fmt::print("\nThe CPU computes no padding; a device that computes whole buckets would compute {} ({:.1f} % of its work).\n",
                counted(report.bucket_tokens - report.tokens, "padding token"),
                100 * static_cast<double>(report.bucket_tokens - report.tokens) / static_cast<double>(report.bucket_tokens));
   }

@@ -19,20 +19,28 @@ void BucketOptions::add(CLI::App& command) {
 
 void PrecisionOption::add(CLI::App& command) {
   command
-      .add_option("--precision", given,
-                  "What products are computed in: f32, bf16 or int8, or auto (default), which is f32 on the CPU; f16 is for GPUs")
+      .add_option(
+          "--precision", given,
+          "What products are computed in: f32, bf16, f16 (not on the CPU) or int8 (not on GPUs), or auto (default): f32 on the CPU, "
+          "f16 on GPUs")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}))
       ->type_name("P");
 }
 
 Result<Precision> PrecisionOption::cpu() const {
-  if (given == "auto") {
-    return Precision::f32;
+  const auto precision = is_auto() ? Precision::f32 : precision_of(given).value();
+  if (precision == Precision::f16) {
+    return Error(ErrorKind::input, fmt::format("--precision {}: the CPU has f32, bf16 and int8", given));
   }
-  if (const auto known = precision_of(given)) {
-    return *known;
+  return precision;
+}
+
+Result<Precision> PrecisionOption::cuda() const {
+  const auto precision = is_auto() ? Precision::f16 : precision_of(given).value();
+  if (precision == Precision::int8) {
+    return Error(ErrorKind::input, fmt::format("--precision {}: not on CUDA devices, which have f32, bf16 and f16", given));
   }
-  return Error(ErrorKind::input, fmt::format("--precision {}: the CPU has f32, bf16 and int8", given));
+  return precision;
 }
 
 void ThreadsOption::add(CLI::App& command) {

@@ -37,8 +37,11 @@ struct ModelOption {
 struct PrecisionOption {
   std::string given = "auto";
   void add(CLI::App& command);
+  [[nodiscard]] bool is_auto() const { return given == "auto"; }
   /// What the CPU computes in. Errors: `input` for one that it does not have.
   [[nodiscard]] Result<Precision> cpu() const;
+  /// The same for CUDA devices.
+  [[nodiscard]] Result<Precision> cuda() const;
 };
 struct BucketOptions {
   std::string file;

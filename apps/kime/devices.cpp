@@ -23,9 +23,21 @@ std::string gib(const nlohmann::json& bytes) {
   return fmt::format("{:.1f} GiB", bytes.get<double>() / kGib);
 }
 
-void print_device(const nlohmann::json& device) {
+void print_gpu(const nlohmann::json& device) {
+  const auto& cublaslt = device["driver"]["cublaslt"];
+  fmt::print("  compute   capability {}, {} multiprocessors{}\n", device["compute_capability"].get<std::string>(),
+             device["cores"].get<std::size_t>(),
+             device.contains("streams") ? fmt::format(", {} suggested", counted(device["streams"].get<std::size_t>(), "stream")) : "");
+  fmt::print("  memory    {}, {}\n", gib(device["memory_bytes"]),
+             device.contains("memory_error") ? device["memory_error"].get<std::string>() : gib(device["memory_used_bytes"]) + " in use");
+  fmt::print("  bus       PCI {}, {}\n", device["pci_bus_id"].get<std::string>(), device["uuid"].get<std::string>());
+  fmt::print("  class     {} (devices of one class give the same bits)\n", device["class"].get<std::string>());
+  fmt::print("  library   CUDA driver {}, {}\n", device["driver"]["cuda"].get<std::string>(),
+             cublaslt.is_null() ? "no cuBLASLt" : "cuBLASLt " + cublaslt.get<std::string>());
+}
+
+void print_cpu(const nlohmann::json& device) {
   const auto& node = device["numa_node"];
-  fmt::print("{}  {}\n", device["device"].get<std::string>(), device["name"].get<std::string>());
   fmt::print("  cores     {}{}, {} suggested\n", device["cores"].get<std::size_t>(),
              node.is_null() ? "" : fmt::format(" on NUMA node {}", node.get<int>()),
              counted(device["streams"].get<std::size_t>(), "stream"));
@@ -41,6 +53,12 @@ void print_device(const nlohmann::json& device) {
              device["driver"]["highway"].get<std::string>());
 }
 
+void print_debug(const nlohmann::json& device) {
+  if (device.contains("debug")) {
+    fmt::print("  debug     {}\n", device["debug"].dump());
+  }
+}
+
 // A device that is there and would not be used; of some only the name is known.
 void print_unused(const nlohmann::json& device) {
   const auto bus = device["pci_bus_id"].get<std::string>();
@@ -49,27 +67,17 @@ void print_unused(const nlohmann::json& device) {
                bus.empty() ? "" : fmt::format(" ({})", bus), device["why"].get<std::string>());
     return;
   }
-  const auto& cublaslt = device["driver"]["cublaslt"];
   fmt::print("{}  {}: not used: {}\n", device["device"].get<std::string>(), device["name"].get<std::string>(),
              device["why"].get<std::string>());
-  fmt::print("  compute   capability {}, {} multiprocessors\n", device["compute_capability"].get<std::string>(),
-             device["cores"].get<std::size_t>());
-  fmt::print("  memory    {}, {}\n", gib(device["memory_bytes"]),
-             device.contains("memory_error") ? device["memory_error"].get<std::string>() : gib(device["memory_used_bytes"]) + " in use");
-  fmt::print("  bus       PCI {}, {}\n", bus, device["uuid"].get<std::string>());
-  fmt::print("  library   CUDA driver {}, {}\n", device["driver"]["cuda"].get<std::string>(),
-             cublaslt.is_null() ? "no cuBLASLt" : "cuBLASLt " + cublaslt.get<std::string>());
-  if (device.contains("debug")) {
-    fmt::print("  debug     {}\n", device["debug"].dump());
-  }
+  print_gpu(device);
+  print_debug(device);
 }
 
 void print(const nlohmann::json& document) {
   for (const auto& device : document["devices"]) {
-    print_device(device);
-    if (device.contains("debug")) {
-      fmt::print("  debug     {}\n", device["debug"].dump());
-    }
+    fmt::print("{}  {}\n", device["device"].get<std::string>(), device["name"].get<std::string>());
+    device["kind"] == "cpu" ? print_cpu(device) : print_gpu(device);
+    print_debug(device);
   }
   for (const auto& device : document["unused"]) {
     print_unused(device);

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kime/graph/builder.h"
+#include "kime/job/mixed_fleet.h"
+
 namespace kime::app {
 
 void DeviceOptions::add_layout(CLI::App& command) {
@@ -18,14 +21,16 @@ void DeviceOptions::add_layout(CLI::App& command) {
 }
 
 void DeviceOptions::add(CLI::App& command) {
-  command.add_option("--devices", devices, "Devices to use: all (default), cpu, or a list like cpu:0,cpu:1; `kime devices` shows them")
+  command
+      .add_option("--devices", devices, "Devices to use: all (default), cpu, cuda, or a list like cpu:0,cuda:1; `kime devices` shows them")
       ->type_name("LIST");
   add_layout(command);
   command.add_option("--device-timeout", timeout, "Give a device up when a batch takes longer (default: never)")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("S");
   command.add_flag("--reproducible", reproducible,
-                   "Only devices of one class, so that bits never differ from run to run (CPUs are one class)");
+                   "Only devices of one class, the fastest, so that bits never differ from run to run (CPUs are one class, GPUs of one "
+                   "model another)");
   command.add_option("--cache", cache, "Keep the weights as the CPU reads them in this folder, and take them from there the next time")
       ->check([](const std::string& folder) { return std::string(folder.empty() ? "the folder's name is empty" : ""); }, "")
       ->type_name("DIR");
@@ -33,56 +38,73 @@ void DeviceOptions::add(CLI::App& command) {
 
 namespace {
 
-// The ordinal that one name of the list stands for; nothing for all of them.
-Result<std::optional<std::size_t>> ordinal_of(std::string_view name) {
-  if (name == "all" || name == "cpu") {
-    return std::optional<std::size_t>();
-  }
-  if (name.empty()) {
-    return Error(ErrorKind::input, "--devices: a name of the list is empty");
-  }
-  if (name == "cuda" || name.starts_with("cuda:")) {
-    return Error(ErrorKind::input, fmt::format("--devices {}: this version does not score on CUDA devices yet", name));
-  }
-  std::size_t ordinal = 0;
-  if (constexpr std::string_view kPrefix = "cpu:"; name.starts_with(kPrefix)) {
-    name.remove_prefix(kPrefix.size());
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), ordinal);
-    if (error == std::errc() && end == name.data() + name.size()) {
-      return std::optional(ordinal);
+// A kind's devices, by the names that stand in the list.
+struct NamesOfKind {
+  std::string_view name;
+  std::optional<std::vector<std::size_t>>& ordinals;
+  bool all = false;
+
+  // Adds what `word` names, if it is of this kind.
+  Result<bool> take(std::string_view word) {
+    if (word == name) {
+      all = true;
+      ordinals.emplace();
+      return true;
     }
-    return Error(ErrorKind::input, fmt::format("--devices cpu:{}: a device is named like cpu:0", name));
+    if (!word.starts_with(name) || word[name.size()] != ':') {
+      return false;
+    }
+    const auto number = word.substr(name.size() + 1);
+    std::size_t ordinal = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+    if (error != std::errc() || end != number.data() + number.size()) {
+      return Error(ErrorKind::input, fmt::format("--devices {}: a device is named like {}:0", word, name));
+    }
+    if (!ordinals) {
+      ordinals.emplace();
+    }
+    if (std::ranges::find(*ordinals, ordinal) != ordinals->end()) {
+      return Error(ErrorKind::input, fmt::format("--devices: {}:{} stands twice", name, ordinal));
+    }
+    ordinals->push_back(ordinal);
+    return true;
   }
-  return Error(ErrorKind::input, fmt::format("--devices '{}': there are all, cpu, and names like cpu:0", name));
-}
+};
 
 }  // namespace
 
-Result<std::vector<std::size_t>> choose_devices(std::string_view list) {
+Result<DeviceChoice> choose_devices(std::string_view list) {
   if (list.empty()) {
     return Error(ErrorKind::input, "--devices: the list is empty");
   }
-  std::vector<std::size_t> ordinals;
-  bool all = false;
+  DeviceChoice choice;
+  NamesOfKind kinds[] = {{"cpu", choice.cpu}, {"cuda", choice.cuda}};
   for (std::size_t begin = 0; begin <= list.size();) {
     const auto comma = std::min(list.find(',', begin), list.size());
-    auto ordinal = ordinal_of(list.substr(begin, comma - begin));
-    if (!ordinal) {
-      return std::move(ordinal).error();
-    }
-    if (!*ordinal) {
-      all = true;
-    } else if (std::ranges::find(ordinals, **ordinal) == ordinals.end()) {
-      ordinals.push_back(**ordinal);
-    } else {
-      return Error(ErrorKind::input, fmt::format("--devices: cpu:{} stands twice", **ordinal));
-    }
+    const auto word = list.substr(begin, comma - begin);
     begin = comma + 1;
+    if (word.empty()) {
+      return Error(ErrorKind::input, "--devices: a name of the list is empty");
+    }
+    bool known = word == "all";
+    choice.named = choice.named && !known;
+    for (auto& kind : kinds) {
+      auto taken = kind.take(word);
+      if (!taken) {
+        return std::move(taken).error();
+      }
+      known = known || *taken;
+    }
+    if (!known) {
+      return Error(ErrorKind::input, fmt::format("--devices '{}': there are all, cpu, cuda, and names like cpu:0", word));
+    }
   }
-  if (all) {
-    ordinals.clear();
+  for (auto& kind : kinds) {
+    if (kind.all || !choice.named) {
+      kind.ordinals.emplace();
+    }
   }
-  return ordinals;
+  return choice;
 }
 
 Result<CpuFleetOptions> DeviceOptions::cpu() const {
@@ -103,12 +125,31 @@ std::shared_ptr<cpu::WeightCache> DeviceOptions::weight_cache(const std::functio
   return cache.empty() ? nullptr : std::make_shared<cpu::WeightCache>(cache, notice);
 }
 
-Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                          FleetOptions fleet, std::shared_ptr<cpu::WeightCache> cache,
-                                          std::shared_ptr<cpu::Profile> profile) {
-  auto ordinals = choose_devices(options.devices);
-  if (!ordinals) {
-    return std::move(ordinals).error();
+namespace {
+
+// The checkpoints in what a kind of device computes in, and in what takes its place where that is too narrow.
+std::vector<ModelToLoad> models_in(Precision precision, std::optional<Precision> wider, std::span<const ModelSource> sources) {
+  std::vector<ModelToLoad> models;
+  for (const ModelSource& source : sources) {
+    models.push_back({.tensors = source.tensors,
+                      .graph = std::make_shared<const Graph>(build_graph(*source.config, precision)),
+                      .vocab = source.config->vocab,
+                      .types = ModelConfig::types});
+    if (wider) {
+      models.back().wider = std::make_shared<const Graph>(build_graph(*source.config, *wider));
+    }
+  }
+  return models;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, const PrecisionOption& precision,
+                                          std::span<const ModelSource> models, const StageBuckets& stage, FleetOptions fleet,
+                                          std::shared_ptr<cpu::WeightCache> cache, std::shared_ptr<cpu::Profile> profile) {
+  auto choice = choose_devices(options.devices);
+  if (!choice) {
+    return std::move(choice).error();
   }
   auto cpu = options.cpu();
   if (!cpu) {
@@ -116,10 +157,24 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::spa
   }
   cpu->profile = std::move(profile);
   cpu->cache = std::move(cache);
-  fleet.ordinals = *std::move(ordinals);
-  fleet.reproducible = options.reproducible;
   fleet.timeout = std::chrono::duration<double>(options.timeout);
-  return make_cpu_fleet(*cpu, models, stage, std::move(fleet));
+  std::vector<WantedKind> kinds;
+  const auto want = [&](const std::optional<std::vector<std::size_t>>& ordinals, const Result<Precision>& in, const auto& make) {
+    if (ordinals) {
+      fleet.ordinals = *ordinals;
+      fleet.precision = in ? *in : Precision::f32;
+      kinds.push_back({.fleet = make(), .named = choice->named, .refused = in ? std::nullopt : std::optional(in.error())});
+    }
+  };
+  want(choice->cpu, precision.cpu(), [&] { return make_cpu_fleet(*cpu, models_in(fleet.precision, {}, models), stage, fleet); });
+  want(choice->cuda, precision.cuda(), [&] {
+    const auto wider = precision.is_auto() ? std::optional(Precision::bf16) : std::nullopt;
+    return make_cuda_fleet(cpu->streams, models_in(fleet.precision, wider, models), stage, fleet);
+  });
+  if (choice->cuda) {
+    kinds.back().absent = [] { return !cuda_driver_is_there(); };
+  }
+  return start_fleet(std::move(kinds), options.reproducible, fleet.notice);
 }
 
 }  // namespace kime::app

@@ -12,6 +12,7 @@
 #include "command.h"
 #include "kime/backend/cpu/weight_cache.h"
 #include "kime/job/fleet.h"
+#include "kime/model/config.h"
 
 namespace kime::app {
 
@@ -34,13 +35,25 @@ struct DeviceOptions {
   [[nodiscard]] std::shared_ptr<cpu::WeightCache> weight_cache(const std::function<void(const std::string&)>& notice) const;
 };
 
-/// The devices that `--devices` names, by ordinal; empty: all of them. Errors: `input`, naming what is not there.
-Result<std::vector<std::size_t>> choose_devices(std::string_view list);
+/// What `--devices` names. A kind that is not there is not asked for; no ordinals are all of them.
+struct DeviceChoice {
+  std::optional<std::vector<std::size_t>> cpu;
+  std::optional<std::vector<std::size_t>> cuda;
+  bool named = true;  ///< By their names, and not by `all`.
+};
+/// Errors: `input`, for what is no name of a device, or stands twice.
+Result<DeviceChoice> choose_devices(std::string_view list);
+
+/// A checkpoint for a fleet, which it outlives.
+struct ModelSource {
+  const TensorSource* tensors = nullptr;
+  const ModelConfig* config = nullptr;
+};
 
 /// Loads checkpoints on the devices that the options name. Runs on CPUs add to `profile`, and their weights are kept in `cache`, if any.
 /// Errors: `input` for the options; those of the fleet.
-Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                          FleetOptions fleet, std::shared_ptr<cpu::WeightCache> cache,
-                                          std::shared_ptr<cpu::Profile> profile = nullptr);
+Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, const PrecisionOption& precision,
+                                          std::span<const ModelSource> models, const StageBuckets& stage, FleetOptions fleet,
+                                          std::shared_ptr<cpu::WeightCache> cache, std::shared_ptr<cpu::Profile> profile = nullptr);
 
 }  // namespace kime::app

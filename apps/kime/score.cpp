@@ -1,7 +1,9 @@
 // kime score
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -10,11 +12,11 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fleet_options.h"
 #include "inputs.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/graph/builder.h"
 #include "kime/job/score_job.h"
 #include "signals.h"
 
@@ -76,7 +78,6 @@ struct Prepared {
   std::vector<Calibration> calibrations;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
-  Precision precision = Precision::f32;
   std::shared_ptr<cpu::WeightCache> cache;
   std::unique_ptr<Fleet> fleet;
 };
@@ -105,12 +106,10 @@ class StreamRows {
 };
 
 Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prepared) {
-  std::vector<ModelToLoad> models;
+  std::vector<ModelSource> models;
   for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
-    const ModelConfig& config = checkpoint.config();
     prepared.calibrations.push_back(checkpoint.calibration());
-    models.push_back(
-        {&checkpoint, std::make_shared<const Graph>(build_graph(config, prepared.precision)), config.vocab, ModelConfig::types});
+    models.push_back({&checkpoint, &checkpoint.config()});
   }
   FleetOptions fleet;
   if (!options.quiet) {
@@ -122,7 +121,16 @@ Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prep
     };
   }
   prepared.cache = options.devices.weight_cache(fleet.notice);
-  return make_fleet(options.devices, models, prepared.inputs.stage, std::move(fleet), prepared.cache);
+  return make_fleet(options.devices, options.precision, models, prepared.inputs.stage, std::move(fleet), prepared.cache);
+}
+
+// What the devices compute in: "f32", or of several kinds "f32, f16".
+std::string precisions(const Fleet& fleet) {
+  std::set<std::string_view> names;
+  for (const FleetDevice& device : fleet.devices()) {
+    names.insert(name_of(device.precision));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // What came of --cache, for the line that says how long loading took.
@@ -155,11 +163,6 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
       return Error(ErrorKind::input, fmt::format("{}: {}", options.stats, std::strerror(errno)));
     }
   }
-  const auto precision = options.precision.cpu();
-  if (!precision) {
-    return precision.error();
-  }
-  prepared.precision = *precision;
   auto fleet = load_fleet(options, prepared);
   if (!fleet) {
     return std::move(fleet).error();
@@ -170,8 +173,9 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
     for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
       fmt::print(stderr, "kime: {}: {} parameters\n", checkpoint.directory(), grouped(checkpoint.parameters()));
     }
-    fmt::print(stderr, "kime: loaded in {:.2f} s; {} on {}, {}{}\n", seconds, cpu::target_in_use(),
-               counted(prepared.fleet->lanes().size(), "stream"), name_of(prepared.precision), from_cache(prepared.cache.get()));
+    const bool on_cpu = std::ranges::any_of(prepared.fleet->devices(), [](const auto& device) { return device.name.starts_with("cpu:"); });
+    fmt::print(stderr, "kime: loaded in {:.2f} s; {}{}, {}{}\n", seconds, on_cpu ? fmt::format("{} on ", cpu::target_in_use()) : "",
+               counted(prepared.fleet->lanes().size(), "stream"), precisions(*prepared.fleet), from_cache(prepared.cache.get()));
     for (const FleetDevice& device : prepared.fleet->devices()) {
       fmt::print(stderr, "kime: {}: {}\n", device.name, counted(device.streams, "stream"));
     }
@@ -180,8 +184,8 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
 }
 
 // The document of --stats.
-nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet, Precision precision) {
-  return {{"precision", name_of(precision)},
+nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
+  return {{"precision", precisions(fleet)},
           {"records", summary.scored},
           {"failed", summary.failed},
           {"tokens", summary.tokens},
@@ -202,7 +206,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, prepared.precision).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }

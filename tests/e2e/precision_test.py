@@ -6,7 +6,7 @@ import shutil
 import struct
 import unittest
 
-from support import DEMO, Case, kime, lines
+from support import DEMO, TESTDATA, Case, kime, lines
 
 FORMATS = {"F16": "e", "F32": "f"}
 
@@ -120,6 +120,37 @@ class Accuracy(Case):
                 shutil.copytree(DEMO, model)
                 write_tensors(os.path.join(model, "model.safetensors"), tensors)
                 self.judge(model)
+
+
+class Overflow(Case):
+    """A checkpoint whose activations f16 does not hold, on a library that acts as a CUDA driver."""
+    SMALL = os.path.join(TESTDATA, "parity", "nohead-f32")
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.path("loud")
+        shutil.copytree(self.SMALL, self.model)
+        tensors = read_tensors(os.path.join(self.SMALL, "model.safetensors"))
+        Channels(tensors, 3e5, seed=1).stand_out()
+        write_tensors(os.path.join(self.model, "model.safetensors"), tensors)
+        with open(os.path.join(self.SMALL, "records.jsonl"), "rb") as source:
+            self.records = [source.readline() for _ in range(6)]
+
+    def score(self, precision, status=0, count=6):
+        self.stats = self.path("stats.json")
+        ran = kime("score", "-m", self.model, "--devices", "cuda", "--precision", precision, "--stats", self.stats, stdin=b"".join(self.records[:count]),
+                   env={"KIME_CUDA_DRIVER": os.environ["KIME_FAKE_LIBCUDA"], "KIME_CUBLASLT": os.environ["KIME_FAKE_CUBLASLT"]})
+        self.assertEqual(ran.returncode, status, ran.stderr)
+        return lines(ran.stdout)
+
+    def test_auto_scores_again_in_bf16_what_f16_does_not_hold(self):
+        for line in self.score("f16", status=1):
+            self.assertEqual(line["error"]["kind"], "nonfinite")
+        again = self.score("auto")
+        with open(self.stats, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["devices"][0]["rescued"], 6)
+        self.assertEqual(again, self.score("bf16"))
+        self.assertEqual(again[:1], self.score("auto", count=1))
 
 
 class Manners(Case):

@@ -6,6 +6,7 @@
 #include "kime/graph/builder.h"
 #include "kime/job/bench_load.h"
 #include "kime/job/bench_sweep.h"
+#include "kime/job/mixed_fleet.h"
 #include "tests/support/random_model.h"
 
 namespace kime::test {
@@ -42,7 +43,9 @@ struct Rig {
     CpuFleetOptions cpu;
     cpu.threads = threads;
     cpu.profile = profile;
-    auto made = make_cpu_fleet(cpu, {&model, 1}, stage, {});
+    std::vector<WantedKind> kinds;
+    kinds.push_back({.fleet = make_cpu_fleet(cpu, {&model, 1}, stage, {}), .refused = {}});
+    auto made = start_fleet(std::move(kinds), false, nullptr);
     REQUIRE(made);
     fleet = *std::move(made);
   }
@@ -79,7 +82,7 @@ TEST_CASE("a load counts what its lanes score, and the profile has the time of e
 
 TEST_CASE("a benchmark's shares add up, and a sweep measures or says why not") {
   Rig rig(2);
-  const BenchRig bench_rig{*rig.fleet, *rig.graph, rig.stage, *rig.profile, 2, Precision::f32};
+  const BenchRig bench_rig{*rig.fleet, *rig.graph, rig.stage, rig.profile.get(), 2, Precision::f32};
   const auto report = bench(bench_rig, ticket_records(20, 40), 0.2);
   REQUIRE(report);
   double shares = report->outside;

@@ -153,6 +153,8 @@ struct FakeFleetOptions {
   std::size_t streams = 1;  ///< Of each device.
   std::chrono::duration<double> timeout{0};
   std::vector<std::uint32_t> models{17};  ///< A value for each checkpoint.
+  Precision precision = Precision::f32;
+  std::optional<Precision> wider;
   StageBuckets stage = fake_stage();
 };
 
@@ -162,6 +164,34 @@ struct FakeDone {
   std::vector<std::string> notices;  ///< All since the fleet was made.
 };
 
+/// Scores a file on any fleet.
+inline FakeDone run_job(Fleet& fleet, const StageBuckets& stage, const std::string& path, const ScoreOptions& options) {
+  const Watchdog watchdog("a job");
+  Stop stop;
+  IntakeOptions in;
+  in.files = {path};
+  in.records.vocab = kFakeVocab;
+  in.stage = stage.stage;
+  in.buckets = stage.buckets;
+  in.wake_fd = stop.fd();
+  auto intake = Intake::open(std::move(in));
+  REQUIRE(intake);
+  const MemoryFile file;
+  Output output(file.fd(), "output");
+  const std::vector<Calibration> calibrations(fleet.models());
+  ScoreSummary summary = score(*intake, fleet, stage, calibrations, options, output, stop);
+  return {std::move(summary), file.lines(), {}};
+}
+
+/// A graph whose products are in that precision: all that a fake looks at.
+inline std::shared_ptr<const Graph> fake_graph(Precision precision) {
+  Gemm gemm;
+  gemm.precision = precision;
+  auto graph = std::make_shared<Graph>();
+  graph->ops.emplace_back(gemm);
+  return graph;
+}
+
 /// A fleet and what its jobs need. In the end all that hangs is let go; then all memory must have come back, and no rule of the driver's
 /// contract must have been broken.
 class FakeFleet {
@@ -170,7 +200,10 @@ class FakeFleet {
     std::vector<ModelToLoad> loads;
     for (const auto value : options_.models) {
       models_.push_back(std::make_unique<FakeModel>(value));
-      loads.push_back({&models_.back()->source(), std::make_shared<const Graph>(), kFakeVocab, 3});
+      loads.push_back({&models_.back()->source(), fake_graph(options_.precision), kFakeVocab, 3});
+      if (options_.wider) {
+        loads.back().wider = fake_graph(*options_.wider);
+      }
     }
     StreamStrategy streams;
     streams.kind = StreamStrategy::Kind::number;
@@ -198,7 +231,17 @@ class FakeFleet {
   [[nodiscard]] std::vector<std::uint64_t> seeds() const {
     std::vector<std::uint64_t> seeds;
     for (const auto& model : models_) {
-      seeds.push_back(model->seed());
+      seeds.push_back(fake_seed_in(options_.precision, model->seed()));
+    }
+    return seeds;
+  }
+  /// The same for one record, which may be scored again in the wider precision.
+  [[nodiscard]] std::vector<std::uint64_t> seeds_for(const FakeRecord& record) const {
+    std::vector<std::uint64_t> seeds = this->seeds();
+    for (std::size_t model = 0; model < seeds.size() && options_.wider; ++model) {
+      if (fake_overflows(options_.driver.overflows_from, seeds[model], record.ids)) {
+        seeds[model] = fake_seed_in(*options_.wider, models_[model]->seed());
+      }
     }
     return seeds;
   }
@@ -222,21 +265,9 @@ class FakeFleet {
     return score_file(input.path(), options);
   }
   [[nodiscard]] FakeDone score_file(const std::string& path, const ScoreOptions& options) {
-    const Watchdog watchdog("a job");
-    Stop stop;
-    IntakeOptions in;
-    in.files = {path};
-    in.records.vocab = kFakeVocab;
-    in.stage = options_.stage.stage;
-    in.buckets = options_.stage.buckets;
-    in.wake_fd = stop.fd();
-    auto intake = Intake::open(std::move(in));
-    REQUIRE(intake);
-    const MemoryFile file;
-    Output output(file.fd(), "output");
-    const std::vector<Calibration> calibrations(models_.size());
-    ScoreSummary summary = kime::score(*intake, *fleet_, options_.stage, calibrations, options, output, stop);
-    return {std::move(summary), file.lines(), notices()};
+    FakeDone done = run_job(*fleet_, options_.stage, path, options);
+    done.notices = notices();
+    return done;
   }
 
   /// Lets go what hangs, ends the fleet, and looks at what it leaves. Again: nothing.

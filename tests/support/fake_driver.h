@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "kime/runtime/driver.h"
@@ -52,6 +54,21 @@ inline Result<std::uint64_t> fake_seed(const TensorSource& tensors) {
   return seed;
 }
 
+/// The weights of that number, as a device that computes in `precision` has them.
+inline std::uint64_t fake_seed_in(Precision precision, std::uint64_t seed) {
+  return precision == Precision::f32 ? seed : mix(seed, static_cast<std::uint64_t>(precision));
+}
+
+/// What the fake takes a graph's precision to be: that of its first product.
+inline Precision fake_precision(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (const auto* gemm = std::get_if<Gemm>(&op)) {
+      return gemm->precision;
+    }
+  }
+  return Precision::f32;
+}
+
 /// What a fake device gives for one sequence: alone, or in any batch. Multiples of 2^-20 in [-8, 8).
 inline FakeScores expected_fake_scores(std::uint64_t seed, std::span<const std::uint32_t> ids, std::span<const std::uint32_t> markers,
                                        std::uint8_t qtype) {
@@ -66,6 +83,23 @@ inline FakeScores expected_fake_scores(std::uint64_t seed, std::span<const std::
   }
   scores.act = {number(mix(hash, 2)), number(mix(hash, 3))};
   return scores;
+}
+
+/// Whether a score is no finite number in f16: by some checkpoints, of sequences with a token id from `from` on.
+inline bool fake_overflows(std::uint32_t from, std::uint64_t seed, std::span<const std::uint32_t> ids) {
+  return std::ranges::any_of(ids, [&](std::uint32_t id) { return id >= from && mix(seed, id) % 2 == 0; });
+}
+
+/// Puts it there: a logit or one of act.
+inline void fake_overflow(std::uint32_t from, std::uint64_t seed, std::span<const std::uint32_t> ids, FakeScores& scores) {
+  if (!fake_overflows(from, seed, ids)) {
+    return;
+  }
+  if (ids.size() % 2 == 0 && !scores.logits.empty()) {
+    scores.logits.back() = std::numeric_limits<float>::infinity();
+  } else {
+    scores.act[1] = std::numeric_limits<float>::quiet_NaN();
+  }
 }
 
 struct FakeDevice {
@@ -88,6 +122,9 @@ class FakeDriver {
     std::vector<FakeDevice> devices{1};
     bool async = false;   ///< Each stream has a thread that does the work after the calls have returned.
     std::string no_open;  ///< An error that open() fails with.
+    bool padded_products = false;
+    std::size_t weight_bytes = 64;                     ///< Of a checkpoint.
+    std::uint32_t overflows_from = ~std::uint32_t{0};  ///< Token ids from here on may, in f16.
     std::shared_ptr<FakeFaults> faults = std::make_shared<FakeFaults>();
     std::shared_ptr<FakeLedger> ledger = std::make_shared<FakeLedger>();
     bool operator==(const Config&) const = default;
@@ -95,14 +132,17 @@ class FakeDriver {
   using Slab = FakeSlab;
   using Stream = FakeStream;
   struct Layout {
-    [[nodiscard]] std::size_t bytes() const { return 64; }
+    std::size_t size = 64;
+    [[nodiscard]] std::size_t bytes() const { return size; }
   };
   struct Code {
     Bucket bucket;
     HardwareLimits limits;
+    Precision precision = Precision::f32;
   };
   struct Routine {
     Bucket bucket;
+    Precision precision = Precision::f32;
   };
 
   static Result<std::unique_ptr<FakeDriver>> open(const Config& config) {
@@ -136,7 +176,11 @@ class FakeDriver {
   }
   [[nodiscard]] HardwareLimits limits(std::size_t ordinal) const { return config_->devices[ordinal].limits; }
   [[nodiscard]] Caps caps(std::size_t ordinal) const {
-    return {.name = kName, .threads = config_->devices[ordinal].cores, .graphs = false, .unified_memory = false};
+    return {.name = kName,
+            .threads = config_->devices[ordinal].cores,
+            .graphs = false,
+            .unified_memory = false,
+            .padded_products = config_->padded_products};
   }
   [[nodiscard]] std::size_t suggested_streams(std::size_t ordinal, StreamStrategy strategy) const {
     return strategy.streams(config_->devices[ordinal].cores, config_->async ? StreamStrategy::Kind::overlap : StreamStrategy::Kind::cores);
@@ -211,8 +255,14 @@ class FakeDriver {
     });
   }
 
-  Result<Layout> layout(const Graph& /*graph*/, const TensorSource& /*tensors*/) { return Layout(); }
-  Status load(FakeStream& stream, const Graph& /*graph*/, const Layout& /*layout*/, const TensorSource& tensors, Place<FakeSlab> place) {
+  /// int8 is what it does not have.
+  Result<Layout> layout(const Graph& graph, const TensorSource& /*tensors*/) {
+    if (fake_precision(graph) == Precision::int8) {
+      return Error(ErrorKind::unsupported, "int8 on fake devices");
+    }
+    return Layout{config_->weight_bytes};
+  }
+  Status load(FakeStream& stream, const Graph& graph, const Layout& /*layout*/, const TensorSource& tensors, Place<FakeSlab> place) {
     const std::size_t ordinal = stream.native()->device().ordinal;
     ++config_->ledger->loads;
     if (config_->faults->fails_to_start(ordinal, FakeFaults::Start::load)) {
@@ -222,20 +272,21 @@ class FakeDriver {
     if (!seed) {
       return std::move(seed).error();
     }
-    return stream.native()->enqueue([at = FakeAt(place), seed = *seed] {
+    config_->ledger->loads_by_precision[static_cast<std::size_t>(fake_precision(graph))] += 1;
+    return stream.native()->enqueue([at = FakeAt(place), seed = fake_seed_in(fake_precision(graph), *seed)] {
       move(at.data(0, sizeof(seed)), &seed, sizeof(seed));
       return Status();
     });
   }
-  Result<Code> compile(const Graph& /*graph*/, const Bucket& bucket, const HardwareLimits& limits) {
+  Result<Code> compile(const Graph& graph, const Bucket& bucket, const HardwareLimits& limits) {
     ++config_->ledger->compiles;
-    return Code{bucket, limits};
+    return Code{bucket, limits, fake_precision(graph)};
   }
   [[nodiscard]] std::size_t arena_bytes(std::size_t /*ordinal*/, const Code& code) const { return 64 + code.bucket.tokens; }
   Result<Routine> link(std::size_t /*ordinal*/, const Graph& /*graph*/, const Layout& /*layout*/, const Code& code,
                        Place<FakeSlab> /*weights*/) {
     ++config_->ledger->links;
-    return Routine{code.bucket};
+    return Routine{code.bucket, code.precision};
   }
   Status run(FakeStream& stream, Routine& routine, const Places<FakeSlab>& places, const Extent& counts) {
     ++config_->ledger->runs;
@@ -243,12 +294,12 @@ class FakeDriver {
     if (!native->async()) {  // places are looked at when they are used: after a hang
       return native->enqueue([&] {
         const auto memory = [&] { return Memory(places); };
-        return compute(*config_, *native, memory, routine.bucket, counts);
+        return compute(*config_, *native, memory, routine, counts);
       });
     }
-    return native->enqueue([config = config_, native = native.get(), places = Memory(places), bucket = routine.bucket, counts] {
+    return native->enqueue([config = config_, native = native.get(), places = Memory(places), routine, counts] {
       const auto memory = [&] { return places; };
-      return compute(*config, *native, memory, bucket, counts);
+      return compute(*config, *native, memory, routine, counts);
     });
   }
 
@@ -281,9 +332,9 @@ class FakeDriver {
   }
 
   template <class Get>
-  static Status compute(const Config& config, FakeNative& native, const Get& memory, const Bucket& bucket, const Extent& counts) {
+  static Status compute(const Config& config, FakeNative& native, const Get& memory, const Routine& routine, const Extent& counts) {
     FakeDeviceState& device = native.device();
-    const BatchLayout layout(bucket);
+    const BatchLayout layout(routine.bucket);
     const auto* ids = reinterpret_cast<const std::uint32_t*>(memory().inputs.data(layout.ids, counts.tokens * sizeof(std::uint32_t)));
     if (ids == nullptr) {
       return Error(ErrorKind::device, "no inputs");
@@ -307,10 +358,12 @@ class FakeDriver {
     if (const auto time = facts.per_batch + facts.per_token * counts.tokens; time.count() > 0) {
       std::this_thread::sleep_for(time);
     }
-    return score(memory(), bucket, counts);
+    config.ledger->ran(routine.precision, counts.seqs);
+    return score(config, memory(), routine, counts);
   }
 
-  static Status score(const Memory& memory, const Bucket& bucket, const Extent& counts) {
+  static Status score(const Config& config, const Memory& memory, const Routine& routine, const Extent& counts) {
+    const Bucket& bucket = routine.bucket;
     const BatchLayout in(bucket);
     const ScoreLayout out(bucket);
     const auto words = [&](std::size_t offset, std::size_t count) {
@@ -339,8 +392,11 @@ class FakeDriver {
       if (cu[s] > cu[s + 1] || cu[s + 1] > counts.tokens || mcu[s] > mcu[s + 1] || mcu[s + 1] > counts.markers) {
         return Error(ErrorKind::device, "the inputs are not in order");
       }
-      const FakeScores scores = expected_fake_scores(seed, ids.subspan(cu[s], cu[s + 1] - cu[s]),
-                                                     markers.subspan(mcu[s], mcu[s + 1] - mcu[s]), static_cast<std::uint8_t>(qtype[s]));
+      FakeScores scores = expected_fake_scores(seed, ids.subspan(cu[s], cu[s + 1] - cu[s]), markers.subspan(mcu[s], mcu[s + 1] - mcu[s]),
+                                               static_cast<std::uint8_t>(qtype[s]));
+      if (routine.precision == Precision::f16) {
+        fake_overflow(config.overflows_from, seed, ids.subspan(cu[s], cu[s + 1] - cu[s]), scores);
+      }
       if (!scores.logits.empty()) {
         std::memcpy(logits + mcu[s] * sizeof(float), scores.logits.data(), scores.logits.size() * sizeof(float));
       }

@@ -28,8 +28,21 @@ class FakeLedger {
   std::atomic<std::uint64_t> links{0};
   std::atomic<std::uint64_t> loads{0};
   std::atomic<std::uint64_t> runs{0};
+  std::array<std::atomic<std::uint64_t>, kPrecisions.size()> loads_by_precision{};
   std::atomic<std::uint64_t> streams{0};                       ///< That exist now.
   std::array<std::atomic<std::uint64_t>, 3> allocs_by_mode{};  ///< By MemoryMode.
+
+  /// A batch of so many sequences has been computed.
+  void ran(Precision precision, std::size_t seqs) {
+    const std::lock_guard lock(mutex_);
+    auto& most = most_seqs_[static_cast<std::size_t>(precision)];
+    most = std::max(most, seqs);
+  }
+  /// The most sequences in one batch; 0 where there was none.
+  [[nodiscard]] std::size_t most_seqs(Precision precision) {
+    const std::lock_guard lock(mutex_);
+    return most_seqs_[static_cast<std::size_t>(precision)];
+  }
 
   void allocated(std::size_t device, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -65,6 +78,7 @@ class FakeLedger {
   std::mutex mutex_;
   std::condition_variable moved_;
   std::map<std::size_t, std::size_t> live_;
+  std::array<std::size_t, kPrecisions.size()> most_seqs_{};
   std::vector<std::string> violations_;
 };
 

@@ -22,6 +22,9 @@ milliseconds part_of(double seconds, double part, milliseconds most) {
 }
 
 void sample_peaks(const BenchRig& rig, milliseconds time, Speeds& speeds) {
+  if (rig.profile == nullptr) {
+    return;
+  }
   speeds.f32_flops = std::max(speeds.f32_flops, cpu::compute_peak(Precision::f32, rig.threads, time));
   speeds.flops =
       rig.precision == Precision::f32 ? speeds.f32_flops : std::max(speeds.flops, cpu::compute_peak(rig.precision, rig.threads, time));
@@ -59,18 +62,21 @@ void share_out(const BenchRig& rig, const Stretch& stretch, std::vector<double> 
 }  // namespace
 
 Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& records, double seconds) {
-  Load load(pack_work(records, rig.graph, rig.stage, rig.threads));
+  const std::size_t streams = rig.profile != nullptr ? rig.threads : rig.fleet.lanes().size();
+  Load load(pack_work(records, rig.graph, rig.stage, streams, rig.fleet.devices()[0].target));
   if (auto warm = load.run(rig.fleet.lanes(), 0); !warm) {  // plans are built, pages are touched
     return std::move(warm).error();
   }
-  static_cast<void>(rig.profile.take());
   BenchReport report;
-  auto memory = cpu::read_bandwidth(rig.threads, cpu::bandwidth_buffer(), part_of(seconds, 0.1, milliseconds(500)));
-  if (!memory) {
-    return std::move(memory).error();
+  if (rig.profile != nullptr) {
+    static_cast<void>(rig.profile->take());
+    auto memory = cpu::read_bandwidth(rig.threads, cpu::bandwidth_buffer(), part_of(seconds, 0.1, milliseconds(500)));
+    if (!memory) {
+      return std::move(memory).error();
+    }
+    report.memory = *memory;
+    report.speeds.bytes = memory->bytes_per_second;
   }
-  report.memory = *memory;
-  report.speeds.bytes = memory->bytes_per_second;
   const auto sample = part_of(seconds, 0.05, milliseconds(200));
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   sample_peaks(rig, sample, report.speeds);
@@ -90,7 +96,9 @@ Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& record
   report.records = all.counted.records;
   report.tokens_per_second = all.tokens_per_second();
   report.records_per_second = static_cast<double>(report.records) / all.seconds();
-  share_out(rig, all, rig.profile.take(), report);
+  if (rig.profile != nullptr) {
+    share_out(rig, all, rig.profile->take(), report);
+  }
   return report;
 }
 

@@ -16,12 +16,12 @@
 
 namespace kime {
 
-/// What is measured: a fleet of one checkpoint, whose graph this is, and which fills this profile.
+/// What is measured: a fleet of one kind of device and one checkpoint, whose graph this is.
 struct BenchRig {
   Fleet& fleet;
   const Graph& graph;
   const StageBuckets& stage;
-  cpu::Profile& profile;
+  cpu::Profile* profile = nullptr;  ///< That the CPU's devices fill; none for others, whose peaks and ops are not measured.
   std::size_t threads = 1;
   Precision precision = Precision::f32;  ///< Of the graph's gemms.
 };
@@ -35,6 +35,8 @@ struct OpShare {
 };
 
 struct BenchReport {
+  [[nodiscard]] bool has_peaks() const { return speeds.f32_flops > 0; }
+
   std::size_t rounds = 0;
   Speeds speeds;  ///< The machine's: the best of the samples between the rounds.
   cpu::Bandwidth memory;
@@ -49,8 +51,8 @@ struct BenchReport {
   double outside = 0;        ///< The share of the lanes' time that no op had.
 };
 
-/// Scores the records over and over for about so many seconds, packed as a run packs them, and measures the machine's peak between the
-/// rounds, on the same threads. Each round does at least one batch on every lane. Errors: those of the lanes; `device` without memory.
+/// Scores the records over and over for about so many seconds, packed as a run packs them, and on CPUs measures the machine's peak between
+/// the rounds, on the same threads. Each round does at least one batch on every lane. Errors: those of the lanes; `device` without memory.
 Result<BenchReport> bench(const BenchRig& rig, const std::vector<Record>& records, double seconds);
 
 }  // namespace kime

@@ -113,9 +113,10 @@ PackedBatch one_batch(std::span<const Record> records, const Graph& graph) {
   return work;
 }
 
-std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t streams) {
+std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage, std::size_t streams,
+                                   std::size_t target) {
   std::vector<PackedBatch> all;
-  Window window(streams);
+  Window window(streams, target);
   const auto pack_window = [&] {
     window.pack_all(stage.buckets, [&](const std::vector<std::uint64_t>& numbers) {
       std::vector<Record> chosen;

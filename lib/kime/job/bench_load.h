@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kime/batch/batch.h"
+#include "kime/batch/packer.h"
 #include "kime/graph/costs.h"
 #include "kime/graph/graph.h"
 #include "kime/io/record.h"
@@ -29,9 +30,9 @@ struct PackedBatch {
 
 /// A batch of these records, which are sound.
 [[nodiscard]] PackedBatch one_batch(std::span<const Record> records, const Graph& graph);
-/// The records in batches, as a run over so many streams packs them.
+/// The records in batches of about `target` tokens, as a run over so many streams packs them.
 [[nodiscard]] std::vector<PackedBatch> pack_work(const std::vector<Record>& records, const Graph& graph, const StageBuckets& stage,
-                                                 std::size_t streams);
+                                                 std::size_t streams, std::size_t target = CostModel{}.target);
 
 /// What lanes did together.
 struct WorkDone {

@@ -136,13 +136,13 @@ class Sweep {
     if (auto ready = make_ready({records.data(), 1}, lanes.size(), time, point.left_out); !ready || !point.left_out.empty()) {
       return ready;
     }
-    static_cast<void>(rig_.profile.take());
+    static_cast<void>(rig_.profile->take());
     auto stretch = Load(pack_work(records, rig_.graph, rig_.stage, lanes.size())).run(lanes, *time);
     if (!stretch) {
       return std::move(stretch).error();
     }
     point.tokens_per_second = stretch->tokens_per_second();
-    const auto seconds = rig_.profile.take();
+    const auto seconds = rig_.profile->take();
     double full = 0;
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const auto* attention = std::get_if<Attention>(&rig_.graph.ops[i]);

@@ -44,7 +44,7 @@ struct SweepReport {
   std::vector<BatchPoint> batches;
 };
 
-/// Measures them all in about so many seconds; those for which that is too short, going by the speed in `report`, are left out, the
+/// Measures them all on CPUs in about so many seconds; those for which that is too short, going by the speed in `report`, are left out, the
 /// longest first. Errors: those of the lanes.
 Result<SweepReport> sweep(const BenchRig& rig, const BenchReport& report, std::size_t vocab, double seconds);
 

@@ -18,6 +18,7 @@
 #include "kime/job/device_class.h"
 #include "kime/job/device_lane.h"
 #include "kime/job/fleet.h"
+#include "kime/job/late_weights.h"
 
 namespace kime {
 
@@ -28,17 +29,26 @@ namespace kime {
 }
 
 template <Driver D>
-class DeviceFleet final : public Fleet, public LaneSupport<D> {
+class DeviceFleet final : public KindFleet, public LaneSupport<D> {
  public:
   using Backend = DeviceBackend<D>;
 
-  /// Starts the devices, loads the checkpoints and makes the lanes. A device that fails is left out with a notice.
-  /// Errors: bad ordinals; what kept the last device from starting.
-  static Result<std::unique_ptr<DeviceFleet>> make(const RuntimeConfig<D>& config, std::span<const ModelToLoad> models,
-                                                   const StageBuckets& stage, FleetOptions options) {
-    auto fleet = std::unique_ptr<DeviceFleet>(new DeviceFleet(models, stage, std::move(options)));
-    auto started = fleet->start(config);
-    if (!started) {
+  DeviceFleet(RuntimeConfig<D> config, std::span<const ModelToLoad> models, StageBuckets stage, FleetOptions options)
+      : config_(std::move(config)), models_(models.begin(), models.end()), stage_(std::move(stage)), options_(std::move(options)) {}
+
+  /// All the devices that the options name, started. Errors: those of find() and start().
+  static Result<std::unique_ptr<DeviceFleet>> make(RuntimeConfig<D> config, std::span<const ModelToLoad> models, StageBuckets stage,
+                                                   FleetOptions options) {
+    auto fleet = std::make_unique<DeviceFleet>(std::move(config), models, std::move(stage), std::move(options));
+    auto found = fleet->find();
+    if (!found) {
+      return std::move(found).error();
+    }
+    std::vector<std::size_t> ordinals;
+    for (const auto& device : *found) {
+      ordinals.push_back(device.ordinal);
+    }
+    if (auto started = fleet->start(ordinals, 0); !started) {
       return std::move(started).error();
     }
     return fleet;
@@ -60,6 +70,9 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     for (auto& lane : device_lanes_) {
       keep_first(lane->close());
     }
+    if (wider_) {
+      wider_->release(keep_first);
+    }
     for (std::size_t device = weights_.size(); device-- > 0;) {
       for (std::size_t model = 0; model < weights_[device].size(); ++model) {
         keep_first(streams_[device][0]->release(*weights_[device][model]));
@@ -78,12 +91,45 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     lanes_.clear();
     device_lanes_.clear();
     weights_.clear();
+    wider_.reset();
     runtime_devices_.clear();
     runtime_.unsafe_cleanup();
     return all;
   }
 
+  [[nodiscard]] std::string_view kind() const override { return Multidev<D>::name(); }
   [[nodiscard]] std::size_t models() const override { return models_.size(); }
+
+  Result<std::vector<ClassedDevice>> find() override {
+    if (auto ready = runtime_.initialize(config_); !ready) {
+      return std::move(ready).error();
+    }
+    if (options_.observe) {
+      runtime_.observe([observe = options_.observe](std::size_t ordinal, std::size_t stream, const TaskSpan& span) {
+        observe(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + "." + std::to_string(stream), span);
+      });
+    }
+    return wanted_devices();
+  }
+
+  Status start(std::span<const std::size_t> ordinals, std::size_t first) override {
+    first_ = first;
+    make_wider();
+    Status last = Error(ErrorKind::device, "there is no device");
+    for (const std::size_t ordinal : ordinals) {
+      last = add_device(ordinal);
+      if (!last && last.error().kind() != ErrorKind::device) {
+        return last;  // the checkpoint cannot be run or read: no other device will do better
+      }
+      if (!last && options_.notice && ordinals.size() > 1) {
+        options_.notice(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + " is left out: " + last.error().text());
+      }
+    }
+    if (devices_.empty()) {
+      return last;
+    }
+    return make_lanes();
+  }
 
   Status prepare(std::span<const Bucket> wanted) override {
     for (const auto& code : codes_) {
@@ -108,9 +154,6 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
   [[nodiscard]] Multidev<D>& runtime() { return runtime_; }
 
  private:
-  DeviceFleet(std::span<const ModelToLoad> models, StageBuckets stage, FleetOptions options)
-      : models_(models.begin(), models.end()), stage_(std::move(stage)), options_(std::move(options)) {}
-
   nlohmann::json debug_info_of(std::size_t device) {
     const Device& handle = runtime_devices_[device];
     auto about = runtime_.get_debug_info(handle);
@@ -134,37 +177,7 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
     return info;
   }
 
-  Status start(const RuntimeConfig<D>& config) {
-    if (auto ready = runtime_.initialize(config); !ready) {
-      return ready;
-    }
-    if (options_.observe) {
-      runtime_.observe([observe = options_.observe](std::size_t ordinal, std::size_t stream, const TaskSpan& span) {
-        observe(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + "." + std::to_string(stream), span);
-      });
-    }
-    auto ordinals = choose_ordinals();
-    if (!ordinals) {
-      return std::move(ordinals).error();
-    }
-    Status last = Error(ErrorKind::device, "there is no device");
-    for (const std::size_t ordinal : *ordinals) {
-      last = add_device(ordinal);
-      if (!last && last.error().kind() != ErrorKind::device) {
-        return last;  // the checkpoint cannot be run or read: no other device will do better
-      }
-      if (!last && options_.notice && ordinals->size() > 1) {
-        options_.notice(std::string(Multidev<D>::name()) + ":" + std::to_string(ordinal) + " is left out: " + last.error().text());
-      }
-    }
-    if (devices_.empty()) {
-      return last;
-    }
-    return make_lanes();
-  }
-
-  // The devices that are asked for, or all; of one class where the same bits are asked for.
-  Result<std::vector<std::size_t>> choose_ordinals() {
+  Result<std::vector<ClassedDevice>> wanted_devices() {
     auto count = runtime_.num_devices();
     if (!count) {
       return std::move(count).error();
@@ -187,7 +200,15 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
       }
       classed.push_back({ordinal, known->bits_class, known->speed_hint});
     }
-    return keep_to_one_class(std::move(classed), options_.reproducible, options_.notice);
+    return classed;
+  }
+
+  void make_wider() {
+    std::vector<typename LateWeights<D>::Source> sources;
+    for (const ModelToLoad& model : models_) {
+      sources.push_back({model.tensors, model.wider});
+    }
+    wider_ = std::make_unique<LateWeights<D>>(runtime_, std::move(sources));
   }
 
   // A device with its streams and its weights, or nothing of it.
@@ -211,7 +232,8 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
       return started;
     }
     runtime_devices_.push_back(*device);
-    devices_.push_back({*name, known->bits_class, *streams, best_batch(*caps), caps->graphs});
+    wider_->add_device(*device, *caps);
+    devices_.push_back({*name, known->bits_class, *streams, best_batch(*caps), caps->padded_products, options_.precision});
     return {};
   }
 
@@ -276,15 +298,32 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
   }
 
   Result<LanePart<D>> make_part(std::size_t device, std::size_t stream, std::size_t model) override {
+    return part_of(device, stream, models_[model], models_[model].graph, weights_[device][model]);
+  }
+
+  [[nodiscard]] bool has_wider(std::size_t model) const override { return models_[model].wider != nullptr; }
+
+  Result<LanePart<D>> make_wider_part(std::size_t device, std::size_t stream, std::size_t model) override {
+    auto weights = wider_->get(device, model);
+    if (!weights) {
+      return std::move(weights).error();
+    }
+    return part_of(device, stream, models_[model], models_[model].wider, *std::move(weights));
+  }
+
+  Result<LanePart<D>> part_of(std::size_t device, std::size_t stream, const ModelToLoad& model, const std::shared_ptr<const Graph>& graph,
+                              std::shared_ptr<const typename Backend::Weights> weights) {
     const auto& streams = streams_[device];
-    Program<Backend> program{streams[stream % streams.size()], models_[model].graph, weights_[device][model], models_[model].vocab,
-                             models_[model].types};
+    Program<Backend> program{streams[stream % streams.size()], graph, std::move(weights), model.vocab, model.types};
     auto executor = Executor<Backend>::make(std::move(program), stage_.stage, stage_.buckets);
     if (!executor) {
       return std::move(executor).error();
     }
     return LanePart<D>{device, *std::move(executor)};
   }
+
+  [[nodiscard]] std::size_t first_device() const override { return first_; }
+  [[nodiscard]] std::size_t device_count() const override { return devices_.size(); }
 
   bool lost(std::size_t device, const Error& failure) override {
     auto why = runtime_.lost(runtime_devices_[device]);
@@ -309,15 +348,18 @@ class DeviceFleet final : public Fleet, public LaneSupport<D> {
         {"merge by copy", "merge by streaming"});
   }
 
+  RuntimeConfig<D> config_;
   std::vector<ModelToLoad> models_;
   StageBuckets stage_;
   FleetOptions options_;
+  std::size_t first_ = 0;
   Multidev<D> runtime_;
   std::vector<Device> runtime_devices_;
   std::vector<std::shared_ptr<CodeCache<D>>> codes_;                                    ///< By checkpoint.
   std::vector<std::vector<std::shared_ptr<const Backend>>> streams_;                    ///< By device.
   std::vector<std::vector<std::shared_ptr<const typename Backend::Weights>>> weights_;  ///< By device and checkpoint.
-  std::vector<std::shared_ptr<DeviceLane<D>>> device_lanes_;                            ///< What lanes() shows.
+  std::unique_ptr<LateWeights<D>> wider_;
+  std::vector<std::shared_ptr<DeviceLane<D>>> device_lanes_;  ///< What lanes() shows.
   std::atomic<bool> hangs_{false};
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,7 +17,7 @@ namespace kime {
 /// A stream that a lane uses for one checkpoint.
 template <Driver D>
 struct LanePart {
-  std::size_t device = 0;  ///< Of the fleet.
+  std::size_t device = 0;
   Executor<DeviceBackend<D>> executor;
 };
 
@@ -25,8 +26,14 @@ template <Driver D>
 class LaneSupport {
  public:
   virtual ~LaneSupport() = default;
+  /// Its devices are numbered from here on in the fleet that it is part of; here and below they are numbered from 0.
+  [[nodiscard]] virtual std::size_t first_device() const = 0;
+  [[nodiscard]] virtual std::size_t device_count() const = 0;
   /// A new part for checkpoint `model` on a device.
   virtual Result<LanePart<D>> make_part(std::size_t device, std::size_t stream, std::size_t model) = 0;
+  /// The same in a precision of a wider range, where the checkpoint has one.
+  [[nodiscard]] virtual bool has_wider(std::size_t model) const = 0;
+  virtual Result<LanePart<D>> make_wider_part(std::size_t device, std::size_t stream, std::size_t model) = 0;
   /// Whether the device is gone, now that something has failed there; it is then given up.
   [[nodiscard]] virtual bool lost(std::size_t device, const Error& failure) = 0;
   /// Keeps something for as long as a call on a lost device may hang.
@@ -40,12 +47,12 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
  public:
   /// `stream`: the number that its streams have on their devices, where those have so many. The support outlives it.
   DeviceLane(LaneSupport<D>& support, std::size_t stream, std::vector<LanePart<D>> parts)
-      : support_(support), stream_(stream), parts_(std::move(parts)) {}
+      : support_(support), stream_(stream), parts_(std::move(parts)), rescues_(parts_.size()) {}
 
   [[nodiscard]] std::vector<std::size_t> devices() const override {
     std::vector<std::size_t> devices;
     for (const auto& part : parts_) {
-      devices.push_back(part.device);
+      devices.push_back(support_.first_device() + part.device);
     }
     return devices;
   }
@@ -60,33 +67,46 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
   }
 
   std::optional<LaneFailure> score(Bucket& used) override {
-    this->host->outputs.resize(parts_.size());
-    const Batch batch = this->host->buffer.batch();
-    if (parts_.size() > 1) {
-      return score_all(batch, this->host->outputs, used);
+    LaneHost& host = *this->host;
+    host.outputs.resize(parts_.size());
+    host.unscored.clear();
+    host.rescued = 0;
+    const Batch batch = host.buffer.batch();
+    if (auto failed = parts_.size() > 1 ? score_all(batch, host.outputs, used) : score_one(batch, host.outputs[0], used)) {
+      return failed;
     }
-    auto ran = parts_[0].executor.run(batch, this->host->outputs[0]);
-    if (!ran) {
-      return failure(parts_[0], std::move(ran).error());
-    }
-    used = *ran;
-    return std::nullopt;
+    return rescue(batch);
   }
 
   /// Frees what its streams hold for it. Errors: the first that there was; the rest is freed all the same.
   Status close() {
     Status all;
-    for (auto& part : parts_) {
+    const auto free = [&all](LanePart<D>& part) {
       if (auto freed = part.executor.backend().release(part.executor.workspace()); !freed && all) {
         all = std::move(freed);
+      }
+    };
+    for (auto& part : parts_) {
+      free(part);
+    }
+    for (auto& rescue : rescues_) {
+      if (rescue) {
+        free(rescue->part);
       }
     }
     return all;
   }
 
-  bool repair(std::span<const char> retired) override {
+  bool repair(std::span<const char> all_retired) override {
     if (parts_.size() == 1) {
       return false;
+    }
+    const auto retired = all_retired.subspan(support_.first_device(), support_.device_count());
+    for (auto& rescue : rescues_) {
+      if (rescue && retired[rescue->part.device] != 0) {
+        const std::size_t device = rescue->part.device;
+        support_.set_aside(device, std::move(rescue));
+      }
     }
     for (std::size_t model = 0; model < parts_.size(); ++model) {
       if (retired[parts_[model].device] != 0 && !move(model, retired)) {
@@ -112,13 +132,20 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     std::vector<HostWrite> writes;
   };
 
+  /// What scores a record once more, by itself. Copies point into it.
+  struct Rescue {
+    LanePart<D> part;
+    BatchBuffer record;
+    Outputs outputs;
+  };
+
   LaneFailure failure(const LanePart<D>& part, Error error) {
     const bool lost = support_.lost(part.device, error);
     if (lost) {
       support_.set_aside(part.device, this->shared_from_this());
       support_.set_aside(part.device, std::exchange(this->host, std::make_shared<LaneHost>()));
     }
-    return {std::move(error), part.device, lost};
+    return {std::move(error), support_.first_device() + part.device, lost};
   }
 
   // The next device that is left, from the one that the part had.
@@ -135,6 +162,15 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
       }
     }
     return false;
+  }
+
+  std::optional<LaneFailure> score_one(const Batch& batch, Outputs& outputs, Bucket& used) {
+    auto ran = parts_[0].executor.run(batch, outputs);
+    if (!ran) {
+      return failure(parts_[0], std::move(ran).error());
+    }
+    used = *ran;
+    return std::nullopt;
   }
 
   // All checkpoints compute, each on its stream; the last one's stream then collects their scores. Other devices are waited for here and
@@ -223,6 +259,73 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
     return runtime.launch(routine, {.counts = {}, .slot = model});
   }
 
+  // What a checkpoint says of a record is taken from a precision of a wider range where it is no finite number, for each checkpoint by
+  // itself: whether, and what comes of it, depends on nothing but the record and that checkpoint.
+  std::optional<LaneFailure> rescue(const Batch& batch) {
+    for (std::size_t s = 0; s < batch.seqs(); ++s) {
+      for (std::size_t model = 0; model < parts_.size(); ++model) {
+        if (!support_.has_wider(model) || all_finite(batch, s, this->host->outputs[model])) {
+          continue;
+        }
+        if (auto failed = rescue(batch, s, model)) {
+          return failed;
+        }
+        if (!this->host->unscored.empty() && this->host->unscored.back().sequence == s) {
+          break;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  static bool all_finite(const Batch& batch, std::size_t s, const Outputs& outputs) {
+    const auto finite = [](float score) { return std::isfinite(score); };
+    return std::ranges::all_of(outputs.act[s], finite) &&
+           std::all_of(outputs.logits.begin() + batch.mcu[s], outputs.logits.begin() + batch.mcu[s + 1], finite);
+  }
+
+  // What cannot be made ready, for want of memory, is this record's error: others need none of it. What then fails in the run is the
+  // batch's, as everywhere.
+  std::optional<LaneFailure> rescue(const Batch& batch, std::size_t s, std::size_t model) {
+    const auto cannot = [&](const Error& why) -> std::optional<LaneFailure> {
+      auto failed = failure(parts_[model], why);
+      if (failed.lost) {
+        return failed;
+      }
+      this->host->unscored.push_back(
+          {s, Error(ErrorKind::device, "its scores are no finite numbers, and a wider precision cannot be had: " + why.message())});
+      return std::nullopt;
+    };
+    auto& made = rescues_[model];
+    if (!made) {
+      auto part = support_.make_wider_part(parts_[model].device, stream_, model);
+      if (!part) {
+        return cannot(part.error());
+      }
+      made = std::make_shared<Rescue>(Rescue{*std::move(part), {}, {}});
+    }
+    made->record.clear();
+    const auto ids = batch.ids.subspan(batch.cu[s], batch.cu[s + 1] - batch.cu[s]);
+    const auto markers = batch.markers.subspan(batch.mcu[s], batch.mcu[s + 1] - batch.mcu[s]);
+    if (auto pushed = made->record.push(ids, markers, batch.qtype[s]); !pushed) {
+      return cannot(pushed.error());
+    }
+    const Batch alone = made->record.batch();
+    Bucket bucket;
+    auto plan = made->part.executor.plan(alone, bucket);
+    if (!plan) {
+      return cannot(plan.error());
+    }
+    if (auto ran = made->part.executor.backend().run(**plan, alone, made->outputs); !ran) {
+      return failure(made->part, std::move(ran).error());
+    }
+    Outputs& outputs = this->host->outputs[model];
+    std::ranges::copy(made->outputs.logits, outputs.logits.begin() + batch.mcu[s]);
+    outputs.act[s] = made->outputs.act[0];
+    ++this->host->rescued;
+    return std::nullopt;
+  }
+
   Result<Merge*> merge_for(const Bucket& bucket) {
     const auto found = std::ranges::find(merges_, bucket, [](const auto& merge) { return merge->bucket; });
     if (found != merges_.end()) {
@@ -257,6 +360,7 @@ class DeviceLane final : public Lane, public std::enable_shared_from_this<Device
   std::size_t stream_;
   std::vector<LanePart<D>> parts_;
   std::vector<std::shared_ptr<Merge>> merges_;
+  std::vector<std::shared_ptr<Rescue>> rescues_;  ///< By checkpoint; made when first needed.
 };
 
 }  // namespace kime

@@ -59,8 +59,8 @@ Result<nlohmann::json> describe(Multidev<D>& runtime, const RuntimeConfig<D>& co
   return document;
 }
 
-// GPUs: what there is, and why none of it is used.
-void add_cuda(nlohmann::json& document, const CudaDriver::Config& config, bool debug) {
+// GPUs, those that would be used and those that would not.
+void add_cuda(nlohmann::json& document, const CudaDriver::Config& config, StreamStrategy streams, bool debug) {
   auto& missing = document["missing"];
   const auto miss = [&](const char* kind, const std::string& why) { missing.push_back({{"kind", kind}, {"why", why}}); };
   auto driver = CudaDriver::open(config);
@@ -68,16 +68,23 @@ void add_cuda(nlohmann::json& document, const CudaDriver::Config& config, bool d
     miss("cuda", driver.error().message());
     return;
   }
-  const std::string not_yet = "this version does not score on CUDA devices yet";
-  miss("cuda", not_yet);
+  const std::string no_kernels = config.images.empty() ? "this kime was built without its CUDA kernels" : "";
+  if (!no_kernels.empty()) {
+    miss("cuda", no_kernels);
+  }
   auto& unused = document["unused"];
   for (std::size_t ordinal = 0; ordinal < (*driver)->num_devices(); ++ordinal) {
     auto device = describe_properties(CudaDriver::kName, ordinal, (*driver)->properties(ordinal));
-    device["why"] = not_yet;
     if (debug) {
       device["debug"] = (*driver)->debug_info(ordinal);
     }
-    unused.push_back(std::move(device));
+    if (no_kernels.empty()) {
+      device["streams"] = (*driver)->suggested_streams(ordinal, streams);
+      document["devices"].push_back(std::move(device));
+    } else {
+      device["why"] = no_kernels;
+      unused.push_back(std::move(device));
+    }
   }
   for (const auto& device : (*driver)->left_out()) {
     unused.push_back({{"kind", CudaDriver::kName}, {"name", device.name}, {"pci_bus_id", device.pci_bus_id}, {"why", device.why}});
@@ -95,7 +102,7 @@ Result<nlohmann::json> describe_devices(const CpuFleetOptions& cpu, bool debug) 
   if (document) {
     (*document)["unused"] = nlohmann::json::array();
     (*document)["missing"] = nlohmann::json::array();
-    add_cuda(*document, cuda_config(), debug);
+    add_cuda(*document, cuda_config(), cpu.streams, debug);
   }
   return document;
 }

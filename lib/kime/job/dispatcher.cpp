@@ -37,7 +37,8 @@ Dispatcher::Dispatcher(std::span<const FleetDevice> devices, std::span<const std
       recovery_(devices.size()),
       working_lanes_(lanes.size()) {
   for (const auto& device : devices) {
-    stats_.push_back({.name = device.name, .bits_class = device.bits_class, .streams = device.streams, .retired = {}});
+    stats_.push_back(
+        {.name = device.name, .bits_class = device.bits_class, .precision = device.precision, .streams = device.streams, .retired = {}});
     padded_.push_back(device.padded ? 1 : 0);
     most_tokens_ += (devices.size() == 1 ? 2 : 4) * device.target * device.streams;
   }
@@ -160,7 +161,7 @@ bool Dispatcher::take_waiting(std::size_t lane, Work& work) {
   return true;
 }
 
-void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket, double seconds) {
+void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket, double seconds, std::size_t rescued) {
   const std::lock_guard lock(mutex_);
   --in_flight_;
   suspect_in_flight_ = suspect_in_flight_ && !work.suspect;
@@ -170,6 +171,7 @@ void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket
     ++stats.batches;
     stats.records += work.numbers.size();
     stats.tokens += work.tokens;
+    stats.rescued += rescued;
     stats.padding += padded_[device] != 0 ? bucket.tokens - work.tokens : 0;
     stats.busy += seconds;
   }

@@ -49,8 +49,8 @@ class Dispatcher {
     end,     ///< Nothing will come any more.
   };
   Next pull(std::size_t lane, Work& work);
-  /// The batch was scored in `seconds`, in this bucket.
-  void scored(std::size_t lane, const Work& work, const Bucket& bucket, double seconds);
+  /// The batch was scored in `seconds`, in this bucket; so many of its records once more.
+  void scored(std::size_t lane, const Work& work, const Bucket& bucket, double seconds, std::size_t rescued = 0);
   /// It was not: the records to give up are returned, the rest goes on its way again.
   std::vector<std::uint64_t> failed(std::size_t lane, Work work, const LaneFailure& failure, double seconds);
   /// The lane goes on with these devices.

@@ -9,10 +9,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "kime/base/precision.h"
 #include "kime/base/tensor.h"
 #include "kime/graph/graph.h"
+#include "kime/job/device_class.h"
 #include "kime/job/lane.h"
 #include "kime/job/stage.h"
 #include "kime/runtime/strategy.h"
@@ -25,19 +28,22 @@ class Profile;
 class WeightCache;
 }  // namespace cpu
 
-/// A checkpoint to be loaded; the tensors outlive the loading.
+/// A checkpoint to be loaded.
 struct ModelToLoad {
-  const TensorSource* tensors = nullptr;
+  const TensorSource* tensors = nullptr;  ///< They outlive the loading, and with `wider` the fleet.
   std::shared_ptr<const Graph> graph;
   std::size_t vocab = 0;
   std::size_t types = 0;
+  /// The same in a precision of a wider range, if any: a record whose scores are no finite numbers is then scored again with it, by
+  /// itself. Its weights are loaded when the first such record comes.
+  std::shared_ptr<const Graph> wider = nullptr;
 };
 
 struct FleetOptions {
   std::vector<std::size_t> ordinals;               ///< Devices to use; all if empty.
   std::chrono::duration<double> timeout{0};        ///< How long a batch may take; 0 is for ever.
-  bool reproducible = false;                       ///< Only devices of one class, the fastest.
-  std::function<void(const std::string&)> notice;  ///< Hears of devices that fall out at the start, and of bits that may differ.
+  Precision precision = Precision::f32;            ///< What the models' graphs are in, for people.
+  std::function<void(const std::string&)> notice;  ///< Hears of devices that fall out at the start.
   /// Sees what streams do, on their threads.
   std::function<void(const std::string& stream, const TaskSpan&)> observe;
 };
@@ -66,6 +72,17 @@ class Fleet {
   std::vector<std::shared_ptr<Lane>> lanes_;
 };
 
+/// The devices of one kind: found first, started then, so that those to start can be chosen over all kinds.
+class KindFleet : public Fleet {
+ public:
+  [[nodiscard]] virtual std::string_view kind() const = 0;  ///< "cpu"
+  /// The devices that the options name, or all. Errors: `input` for one that is not there; `device` where there is none that works.
+  virtual Result<std::vector<ClassedDevice>> find() = 0;
+  /// Starts those of these ordinals, loads the checkpoints and makes the lanes. `first`: the number of its first device in the fleet that
+  /// it is part of. A device that fails is left out with a notice. Errors: what kept the last one from starting.
+  virtual Status start(std::span<const std::size_t> ordinals, std::size_t first) = 0;
+};
+
 /// How the CPU is divided.
 struct CpuFleetOptions {
   std::size_t threads = 0;       ///< 0: as many as this process may use.
@@ -75,8 +92,13 @@ struct CpuFleetOptions {
   std::shared_ptr<cpu::WeightCache> cache = nullptr;  ///< Where packed weights are kept, if anywhere.
 };
 
-/// Loads the checkpoints on the CPU devices. Errors: what keeps the last device from starting.
-Result<std::unique_ptr<Fleet>> make_cpu_fleet(const CpuFleetOptions& cpu, std::span<const ModelToLoad> models, const StageBuckets& stage,
-                                              FleetOptions options);
+/// The checkpoints on the CPU's devices.
+std::unique_ptr<KindFleet> make_cpu_fleet(const CpuFleetOptions& cpu, std::span<const ModelToLoad> models, const StageBuckets& stage,
+                                          FleetOptions options);
+/// The same on CUDA devices, of which `streams` says how they are shared out. Opens the driver when it looks for devices.
+std::unique_ptr<KindFleet> make_cuda_fleet(StreamStrategy streams, std::span<const ModelToLoad> models, const StageBuckets& stage,
+                                           FleetOptions options);
+/// Whether this process has opened an NVIDIA driver's library: where it has not after it has looked for devices, there is none.
+[[nodiscard]] bool cuda_driver_is_there();
 
 }  // namespace kime

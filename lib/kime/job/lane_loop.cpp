@@ -36,17 +36,21 @@ void LaneLoop::take(Work work) {
   if (failure) {
     const auto given_up = job_.dispatcher.failed(index_, std::move(work), *failure, seconds);
     for (const auto number : given_up) {
-      Slot& slot = job_.ring.slot(number);
-      slot.failed = true;
-      append_error_line(slot.record, slot.where, record_error(failure->error), slot.text);
+      give_up(job_.ring.slot(number), failure->error);
     }
     job_.ring.done(given_up);
     return;
   }
+  auto unscored = lane_.host->unscored.begin();
   for (std::size_t i = 0; i < work.numbers.size(); ++i) {
-    finish(job_.ring.slot(work.numbers[i]), i);
+    Slot& slot = job_.ring.slot(work.numbers[i]);
+    if (unscored != lane_.host->unscored.end() && unscored->sequence == i) {
+      give_up(slot, (unscored++)->error);
+    } else {
+      finish(slot, i);
+    }
   }
-  job_.dispatcher.scored(index_, work, bucket, seconds);
+  job_.dispatcher.scored(index_, work, bucket, seconds, lane_.host->rescued);
   job_.ring.done(work.numbers);
 }
 
@@ -65,6 +69,11 @@ std::optional<LaneFailure> LaneLoop::score(const Work& work, Bucket& bucket) {
     }
   }
   return lane_.score(bucket);
+}
+
+void LaneLoop::give_up(Slot& slot, const Error& error) {
+  slot.failed = true;
+  append_error_line(slot.record, slot.where, record_error(error), slot.text);
 }
 
 void LaneLoop::finish(Slot& slot, std::size_t index) {

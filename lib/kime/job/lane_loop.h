@@ -43,6 +43,7 @@ class LaneLoop {
  private:
   void take(Work work);
   std::optional<LaneFailure> score(const Work& work, Bucket& bucket);
+  static void give_up(Slot& slot, const Error& error);
   void finish(Slot& slot, std::size_t index);
 
   const LaneContext& job_;

@@ -8,10 +8,12 @@ nlohmann::json to_json(const std::vector<DeviceStats>& devices, double seconds) 
     const double busy = device.busy_share(seconds);
     all.push_back({{"device", device.name},
                    {"class", device.bits_class},
+                   {"precision", name_of(device.precision)},
                    {"streams", device.streams},
                    {"batches", device.batches},
                    {"records", device.records},
                    {"tokens", device.tokens},
+                   {"rescued", device.rescued},
                    {"padding", device.padding},
                    {"failures", device.failures},
                    {"busy_share", busy},

@@ -7,15 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "kime/base/precision.h"
+
 namespace kime {
 
 struct DeviceStats {
   std::string name;
   std::string bits_class;
+  Precision precision = Precision::f32;
   std::size_t streams = 0;
   std::uint64_t batches = 0;
   std::uint64_t records = 0;
   std::uint64_t tokens = 0;
+  std::uint64_t rescued = 0;   ///< How often a record was scored again, in a precision of a wider range.
   std::uint64_t padding = 0;   ///< Tokens that were computed for nothing.
   std::uint64_t failures = 0;  ///< Batches.
   double busy = 0;             ///< Seconds, over its streams.

@@ -14,8 +14,10 @@ namespace kime {
 /// Records in order of arrival, each with a number, until they are packed. Reused.
 class Window {
  public:
-  /// `streams` streams take its batches; it is full at some batches' worth for each, so that few are uneven.
-  explicit Window(std::size_t streams) : Window(streams, 8 * CostModel{}.target * streams, false) {}
+  /// `streams` streams take its batches of about `target` tokens; it is full at some batches' worth for each, so that few are uneven.
+  explicit Window(std::size_t streams, std::size_t target = CostModel{}.target) : Window(streams, 8 * target * streams, false) {
+    cost_.target = target;
+  }
   /// Full at `most` tokens; `padded`: there is a device on which padding to the bucket costs time.
   Window(std::size_t streams, std::size_t most, bool padded) : streams_(streams), most_(most) { cost_.padded = padded; }
 

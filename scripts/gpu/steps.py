@@ -1,0 +1,151 @@
+"""What is checked where a GPU is: the table of steps, and how what their commands did is judged."""
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from place import CHECK_PARITY, MAKE_CHECKPOINT
+from runner import Failed, Skipped, Step
+
+PRECISIONS = ("f32", "f16", "bf16")
+SPEED_PRECISION = "f16"  # what `--precision auto` is on GPUs
+SIZES = ("base", "large")
+DEVICE_TESTS = "kime_test_cuda_device"
+LATENCY_TOKENS = 128
+LATENCY_RUNS = 200
+# Ways to run the same records: how a record shares its batches with others must not show.
+BUCKETS = {"one record a batch": "compat 16384 1 4096\n", "a few records a batch": "compat 16384 7 4096\n"}
+
+
+def score(place, folder, precision, *options, records=None):
+    return [place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--precision", precision, "--emit", "all", *options,
+            records or os.path.join(folder, "records.jsonl")]
+
+
+def see_devices(place, done):
+    told = json.loads(done[0].stdout)
+    usable = [device for device in told["devices"] if device["kind"] == "cuda"]
+    if usable:
+        place.no_gpu = None
+        return ", ".join(f"{device['device']} {device['name']}" for device in usable), {"devices": usable}
+    why = [device["why"] for device in (*told.get("unused", []), *told["missing"]) if device["kind"] == "cuda"]
+    place.no_gpu = f"no CUDA device: {why[0] if why else 'kime devices shows none'}"
+    raise Failed(place.no_gpu)
+
+
+def parity(place, precision, done):
+    worst = []
+    for ran, (name, folder) in zip(done, place.sets().items()):
+        with tempfile.NamedTemporaryFile(dir=place.scratch, suffix=".jsonl") as scores:
+            scores.write(ran.stdout)
+            scores.flush()
+            checked = subprocess.run([place.python, "-B", place.path(CHECK_PARITY), folder, scores.name, "--precision", precision],
+                                     capture_output=True, text=True, check=False)
+        if checked.returncode != 0:
+            raise Failed(f"{name}: the scores are not the reference's", checked.stderr + checked.stdout)
+        worst.append(checked.stdout.strip())
+    return f"holds on {', '.join(place.sets())}", {"sets": worst}
+
+
+def ways(place, precision):
+    """Commands that score the same records in different ways."""
+    folder = list(place.sets().values())[0]
+    with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as source:
+        records = source.readlines()
+    turned = place.scratch_path("turned.jsonl")
+    with open(turned, "w", encoding="utf-8") as out:
+        out.writelines(reversed(records))
+    commands = [score(place, folder, precision, "--streams", "one"), score(place, folder, precision, "--streams", "4"),
+                score(place, folder, precision, records=turned)]
+    for index, table in enumerate(BUCKETS.values()):
+        path = place.scratch_path(f"buckets{index}")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(table)
+        commands.append(score(place, folder, precision, "--buckets", path))
+    return commands
+
+
+def same_bits(done):
+    first, *others = (sorted(ran.stdout.splitlines()) for ran in done)
+    for ran, lines in zip(done[1:], others):
+        if lines != first:
+            differ = [line for line in lines if line not in set(first)]
+            raise Failed(f"{len(differ)} of {len(first)} lines differ from those on one stream: {' '.join(ran.command)}",
+                         b"\n".join(differ[:3]).decode(errors="replace"))
+    return f"{len(first)} records, {len(done)} ways", {}
+
+
+def sanitized(done):
+    for ran in done:
+        said = ran.stdout.decode(errors="replace") + ran.stderr
+        found = re.search(r"ERROR SUMMARY: (\d+) error", said)
+        if not found or "not supported" in said.lower():
+            lines = [line for line in said.splitlines() if line.strip()]
+            raise Skipped(f"compute-sanitizer does not run here: {lines[-1] if lines else f'status {ran.status}'}")
+        if int(found.group(1)) or ran.status != 0:
+            raise Failed(f"{found.group(1)} errors, status {ran.status}: {' '.join(ran.command)}", said)
+    return f"nothing found in {len(done)} runs", {}
+
+
+def sanitizer_commands(place):
+    tool = place.tool("compute-sanitizer") or "compute-sanitizer"
+    folder = place.sets()["nohead-f32"]
+    with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as source:
+        few = [source.readline() for _ in range(8)]
+    path = place.scratch_path("few.jsonl")
+    with open(path, "w", encoding="utf-8") as out:
+        out.writelines(few)
+    return [[tool, "--tool", name, "--error-exitcode", "9", *score(place, folder, precision, records=path)]
+            for name in ("memcheck", "racecheck", "synccheck") for precision in ("f16", "f32")]
+
+
+def speed(name, done):
+    told = json.loads(done[0].stdout)
+    # What the products could do, measured in the same run; absent where kime bench does not measure it on this device.
+    peak, model = told.get("peak_gflops"), told.get("model_gflops")
+    cores = done[0].cpu_seconds / done[0].seconds
+    figures = {"size": name, "precision": told["precision"], "tokens_per_second": told["tokens_per_second"], "peak_gflops": peak, "model_gflops": model,
+               "share_of_peak": model / peak if peak and model else None, "host_cores": cores}
+    share = f"{100 * model / peak:.1f} % of {peak / 1000:.3g} TFLOP/s" if peak and model else "share of peak - (kime bench does not report it)"
+    return f"{told['tokens_per_second']:,.0f} tokens/s, {share}, {cores:.2f} host cores", figures
+
+
+def latency(done):
+    figures = json.loads(done[0].stdout)
+    median, late = 1e3 * figures["median_seconds"], 1e3 * figures["p99_seconds"]
+    return f"a record of {figures['tokens']} tokens: {median:.2f} ms there and back, 99 % within {late:.2f}", figures
+
+
+def steps(place):
+    def gpu():
+        return place.no_gpu
+
+    def there(path, what):
+        return lambda: place.no_gpu or (None if path and os.path.exists(path) else what)
+
+    yield Step("devices", 30, [[place.kime, "devices", "--json"]], lambda done: see_devices(place, done))
+    tests = place.test(DEVICE_TESTS)
+    yield Step("tests on the device", 120, [[tests]], lambda done: (done[0].stdout.decode().strip().splitlines()[-1], {}),
+               needs=there(tests, f"this build has no {DEVICE_TESTS}"))
+    for precision in PRECISIONS:
+        yield Step(f"parity, {precision}", 60, [score(place, folder, precision) for folder in place.sets().values()],
+                   lambda done, precision=precision: parity(place, precision, done), needs=gpu)
+    for precision in PRECISIONS:
+        yield Step(f"same bits, {precision}", 60, ways(place, precision), same_bits, needs=gpu)
+    yield Step("compute-sanitizer", 90, sanitizer_commands(place), sanitized, any_status=True, required=False,
+               needs=there(place.tool("compute-sanitizer"), "compute-sanitizer is not installed"))
+    if place.fake:
+        folders = place.sets()
+    else:
+        folders = {size: place.scratch_path(size) for size in SIZES}
+        yield Step("random checkpoints", 60, [[place.python, "-B", place.path(MAKE_CHECKPOINT), folder, "--size", size] for size, folder in folders.items()],
+                   lambda done: (", ".join(folders), {}), needs=lambda: place.no_gpu or (None if importlib.util.find_spec("numpy") else "numpy is not installed"))
+    for name, folder in folders.items():
+        made = there(os.path.join(folder, "encoder", "config.json"), "its checkpoint was not made")
+        yield Step(f"speed, {name}", 60, [[place.kime, "bench", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION, "--seconds",
+                                           "1" if place.fake else "15", "--json"]], lambda done, name=name: speed(name, done), needs=made)
+        yield Step(f"latency, {name}", 40, [[place.python, "-B", place.path("scripts", "gpu", "latency.py"), str(LATENCY_TOKENS), str(LATENCY_RUNS),
+                                             place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION]],
+                   latency, needs=made)
