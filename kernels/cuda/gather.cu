@@ -92,6 +92,13 @@ __device__ __forceinline__ void add_type(const AddTypeParams& p) {
 }  // namespace
 }  // namespace kime::cuda
 
+KIME_KERNEL(kime_set_counts, kime::cuda::SetCountsParams, 32) {
+  if (threadIdx.x == 0) {
+    kime::cuda::store_global(&p.to->tokens, p.counts.tokens);
+    kime::cuda::store_global(&p.to->seqs, p.counts.seqs);
+    kime::cuda::store_global(&p.to->markers, p.counts.markers);
+  }
+}
 KIME_KERNEL(kime_index, kime::cuda::IndexParams, kime::cuda::kIndexThreads) {
   kime::cuda::index(p);
 }

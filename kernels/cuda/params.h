@@ -14,6 +14,12 @@ struct Counts {
   std::uint32_t markers = 0;
 };
 
+/// kime_set_counts: one thread. The counts come with the launch, since nothing else that a host may change at once would be read in time.
+struct SetCountsParams {
+  Counts* to;
+  Counts counts;
+};
+
 /// What a matrix has a row of; `picks` are the first token of each sequence and then each marker's, seqs + markers rows.
 enum class RowSet : std::uint32_t { tokens, seqs, markers, picks };
 

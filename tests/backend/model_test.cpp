@@ -1,40 +1,19 @@
 // Whole models on the CPU against the float64 reference.
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "kime/backend/cpu/cpu_backend.h"
 #include "kime/graph/builder.h"
-#include "tests/backend/reference_model.h"
 #include "tests/backend/runs.h"
+#include "tests/support/reference_model.h"
 
 namespace kime::test {
 namespace {
-
-// The largest difference, against the largest value there is: a norm's worth of float32 roundings for each layer.
-double worst(const Outputs& got, const ReferenceOutputs& want) {
-  double difference = 0;
-  double largest = 1;
-  const auto compare = [&](double a, double b) {
-    difference = std::isnan(a) ? HUGE_VAL : std::max(difference, std::abs(a - b));
-    largest = std::max(largest, std::abs(b));
-  };
-  REQUIRE(got.logits.size() == want.logits.size());
-  REQUIRE(got.act.size() == want.act.size());
-  for (std::size_t i = 0; i < want.logits.size(); ++i) {
-    compare(got.logits[i], want.logits[i]);
-  }
-  for (std::size_t i = 0; i < want.act.size(); ++i) {
-    compare(got.act[i][0], want.act[i][0]);
-    compare(got.act[i][1], want.act[i][1]);
-  }
-  return difference / largest;
-}
 
 void check(const ModelConfig& config, std::uint64_t seed, DType dtype, const BatchBuffer& buffer, std::size_t threads) {
   CAPTURE(seed, config.hidden, config.heads, config.intermediate, config.layers.size(), config.window, config.head_layers);
   const RandomWeights weights(config, seed, dtype);
   const auto loaded = Loaded::load(config, weights, threads);
-  const double error = worst(loaded->run(buffer.batch()), reference_model(config, weights, buffer.batch()));
+  const double error = distance(loaded->run(buffer.batch()), reference_model(config, weights, buffer.batch()));
   CHECK(error < 100 * kUnit);
 }
 

@@ -67,34 +67,43 @@ std::size_t row_count(Rows rows, const Extent& extent) {
   return extent.seqs + extent.markers;
 }
 
-ArenaPlan plan_arena(const Graph& graph, const Extent& extent, std::size_t alignment) {
-  const std::vector<LiveRange> lives = live_ranges(graph);
+ArenaPlan plan_blocks(std::span<const ArenaBlock> blocks, std::size_t alignment) {
   std::vector<std::size_t> sizes;
-  for (const Value& value : graph.values) {
-    sizes.push_back(round_up(row_count(value.rows, extent) * value.width * sizeof(float), alignment));
+  for (const ArenaBlock& block : blocks) {
+    sizes.push_back(round_up(block.bytes, alignment));
   }
-  // Largest first: every gap that a value leaves below itself is then smaller than each value around it, which is what bounds the arena.
-  std::vector<ValueId> order(graph.values.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return sizes[a] > sizes[b]; });
+  // Largest first: every gap that a block leaves below itself is then smaller than each block around it, which is what bounds the arena.
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
 
   ArenaPlan plan;
-  plan.offsets.resize(graph.values.size());
+  plan.offsets.resize(blocks.size());
   std::vector<std::pair<std::size_t, std::size_t>> taken;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const ValueId value = order[i];
+    const std::size_t block = order[i];
     taken.clear();
     for (std::size_t j = 0; j < i; ++j) {
-      const ValueId other = order[j];
-      if (meet(lives[value], lives[other])) {
+      const std::size_t other = order[j];
+      if (meet(blocks[block].life, blocks[other].life)) {
         taken.emplace_back(plan.offsets[other], plan.offsets[other] + sizes[other]);
       }
     }
     std::sort(taken.begin(), taken.end());
-    plan.offsets[value] = first_fit(taken, sizes[value]);
-    plan.bytes = std::max(plan.bytes, plan.offsets[value] + sizes[value]);
+    plan.offsets[block] = first_fit(taken, sizes[block]);
+    plan.bytes = std::max(plan.bytes, plan.offsets[block] + sizes[block]);
   }
   return plan;
+}
+
+ArenaPlan plan_arena(const Graph& graph, const Extent& extent, std::size_t alignment) {
+  const std::vector<LiveRange> lives = live_ranges(graph);
+  std::vector<ArenaBlock> blocks;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    blocks.push_back({lives[i], row_count(value.rows, extent) * value.width * sizeof(float)});
+  }
+  return plan_blocks(blocks, alignment);
 }
 
 }  // namespace kime

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "kime/graph/graph.h"
 
 namespace kime {
 
-/// Where the values of a graph live in one block of memory, in bytes.
+/// Where values live in one piece of memory, in bytes.
 struct ArenaPlan {
   std::vector<std::size_t> offsets;  ///< One per value.
-  std::size_t bytes = 0;             ///< The size of the block.
+  std::size_t bytes = 0;             ///< The size of the piece.
 };
 
 /// A value's life: the ops [first, last] that touch it, both ends included.
@@ -33,11 +34,20 @@ struct Extent {
 /// How many rows a value of these rows has.
 [[nodiscard]] std::size_t row_count(Rows rows, const Extent& extent);
 
-/// Two values alive at the same op never overlap; every offset is a multiple of `alignment` (bytes, a power of two).
+/// Something to be placed.
+struct ArenaBlock {
+  LiveRange life;
+  std::size_t bytes = 0;
+};
+
+/// Two blocks alive at the same op never overlap; every offset is a multiple of `alignment` (bytes, a power of two).
 ///
-/// First fit, largest value first ("greedy by size", Pisarchyk and Lee 2020, arXiv:2001.03288). A value of s bytes whose
+/// First fit, largest block first ("greedy by size", Pisarchyk and Lee 2020, arXiv:2001.03288). A block of s bytes whose
 /// neighbours in time have n bytes together ends at 2 n + s at most: each gap below it is smaller than itself, hence smaller than the
-/// neighbour above the gap. So the arena never passes the largest 2 n + s, nor the sum of all values.
+/// neighbour above the gap. So the arena never passes the largest 2 n + s, nor the sum of all blocks.
+[[nodiscard]] ArenaPlan plan_blocks(std::span<const ArenaBlock> blocks, std::size_t alignment = 64);
+
+/// The same for a graph's values as float32, `offsets` by value.
 [[nodiscard]] ArenaPlan plan_arena(const Graph& graph, const Extent& extent, std::size_t alignment = 64);
 
 }  // namespace kime

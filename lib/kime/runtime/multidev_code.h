@@ -187,7 +187,7 @@ Result<Routine<D>> Multidev<D>::link(const Context& context, const Code<D>& code
     if (!linked) {
       return std::move(linked).error();
     }
-    state->native = *std::move(linked);
+    state->native.emplace(*std::move(linked));
   } else {
     child.merge = std::get<MergeSource>(code.state->source).merge;
   }

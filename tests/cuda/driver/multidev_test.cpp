@@ -1,4 +1,4 @@
-// The driver under the real runtime. What runs graphs is a stand-in of this test, until the driver has its own.
+// The driver under the real runtime.
 #include <thread>
 
 #include "kime/job/device_check.h"
@@ -9,52 +9,11 @@ namespace kime::test {
 
 namespace {
 
-/// The driver with code parts that refuse everything.
-class Partial : public CudaDriver {
- public:
-  struct Layout {
-    [[nodiscard]] std::size_t bytes() const { return 64; }
-  };
-  struct Code {};
-  struct Routine {};
-
-  Partial(cuda::DriverLibrary library, cuda::FoundDevices found)
-      : CudaDriver(library, std::move(found), cuda::find_cublaslt({KIME_FAKE_CUBLASLT})) {}
-  static Result<std::unique_ptr<Partial>> open(const Config& config) {
-    auto library = cuda::start_driver(*config.table);
-    if (!library) {
-      return std::move(library).error();
-    }
-    auto found = cuda::find_devices(library->api);
-    if (!found) {
-      return std::move(found).error();
-    }
-    return std::make_unique<Partial>(*library, *std::move(found));
-  }
-
-  Result<Layout> layout(const Graph& /*graph*/, const TensorSource& /*tensors*/) { return none(); }
-  Status load(Stream& /*stream*/, const Graph& /*graph*/, const Layout& /*layout*/, const TensorSource& /*tensors*/,
-              Place<Slab> /*place*/) {
-    return none();
-  }
-  Result<Code> compile(const Graph& /*graph*/, const Bucket& /*bucket*/, const HardwareLimits& /*limits*/) { return none(); }
-  [[nodiscard]] std::size_t arena_bytes(std::size_t /*ordinal*/, const Code& /*code*/) const { return 0; }
-  Result<Routine> link(std::size_t /*ordinal*/, const Graph& /*graph*/, const Layout& /*layout*/, const Code& /*code*/,
-                       Place<Slab> /*weights*/) {
-    return none();
-  }
-  Status run(Stream& /*stream*/, Routine& /*routine*/, const Places<Slab>& /*places*/, const Extent& /*counts*/) { return none(); }
-
- private:
-  static Error none() { return {ErrorKind::unsupported, "this driver runs nothing"}; }
-};
-static_assert(Driver<Partial>);
-
 // A runtime over a fake. When it ends, nothing is left and no rule was broken.
 class Runtime {
  public:
   explicit Runtime(FakeCudaConfig config = {}) : gpus(config.gpus.size()), fake(std::move(config)) {
-    RuntimeConfig<Partial> over;
+    RuntimeConfig<CudaDriver> over;
     over.driver = over_fake();
     ok(runtime.initialize(over));
   }
@@ -75,12 +34,12 @@ class Runtime {
     if (!stream) {
       return std::move(stream).error();
     }
-    return DeviceCheck<Partial>(runtime, device(ordinal), *stream, std::chrono::duration<double>(timeout)).run();
+    return DeviceCheck<CudaDriver>(runtime, device(ordinal), *stream, std::chrono::duration<double>(timeout)).run();
   }
 
   std::size_t gpus;
   FakeCuda fake;
-  Multidev<Partial> runtime;
+  Multidev<CudaDriver> runtime;
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ inline CudaDriver::Config over_fake() {
   CudaDriver::Config config;
   config.table = &FakeCuda::api();
   config.cublaslt = {KIME_FAKE_CUBLASLT};
+  config.images = {"an image"};
   return config;
 }
 

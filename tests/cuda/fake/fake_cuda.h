@@ -34,6 +34,8 @@ struct FakeCudaConfig {
   std::vector<std::string> without;               ///< Functions that cuGetProcAddress does not know.
   std::size_t graph_bytes = 0;                    ///< Device memory of an executable graph.
   std::size_t host_bytes = std::size_t{1} << 30;  ///< Pinned memory in all.
+  /// Hears of each piece of memory and what it gives lives as long.
+  std::function<std::shared_ptr<void>(const void* memory, std::size_t bytes)> on_memory;
 };
 
 /// What a launch brings to a kernel: its shape, and its parameters as they were when the launch was made or captured, with every device

@@ -39,7 +39,7 @@ void add_allocation(cuda::DriverApi& api) {
       auto& next = call.state.next_address[gpu];
       *address = next;
       next += (bytes + 511) / 256 * 256;  // never given out again
-      call.state.memory[*address] = std::make_shared<FakeMemory>(call.context->gpu, bytes);
+      call.state.memory[*address] = call.state.new_memory(call.context->gpu, bytes);
       return Code::success;
     });
   };
@@ -70,7 +70,7 @@ void add_allocation(cuda::DriverApi& api) {
         return Code::out_of_memory;
       }
       call.state.host_used += bytes;
-      auto block = std::make_shared<FakeMemory>(-1, bytes);
+      auto block = call.state.new_memory(-1, bytes);
       *memory = block->data();
       call.state.memory[number(*memory)] = std::move(block);
       return Code::success;

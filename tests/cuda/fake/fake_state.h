@@ -45,6 +45,7 @@ class FakeMemory {
   }
   const int gpu;  ///< -1: pinned host memory
   const std::size_t bytes;
+  std::shared_ptr<void> companion;  ///< FakeCudaConfig::on_memory's.
 
  private:
   struct alignas(256) Unit {
@@ -147,6 +148,14 @@ struct FakeCudaState {
   std::map<std::uint64_t, std::shared_ptr<FakeExec>> execs;
   std::vector<std::thread> ending;
 
+  /// A new piece of memory, of a GPU or of the host (-1).
+  [[nodiscard]] std::shared_ptr<FakeMemory> new_memory(int gpu, std::size_t bytes) const {
+    auto made = std::make_shared<FakeMemory>(gpu, bytes);
+    if (config.on_memory) {
+      made->companion = config.on_memory(made->data(), bytes);
+    }
+    return made;
+  }
   std::uint64_t new_handle() { return next_handle += 0x10; }
   void violation(std::string what) { broken.push_back(std::move(what)); }
   /// The end of a context. As on a device, nothing of it is under way any more when the first call says so.

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/cuda/fake/fake_cuda.h"
+#include "tests/cuda/fake/shim_kernels.h"
 
 namespace kime::test {
 
@@ -38,7 +38,15 @@ FakeCudaConfig from_environment() {
   return config;
 }
 
-const FakeCuda driver(from_environment());
+// The driver, with the kernels' own sources for any image that is loaded.
+class ShimDriver {
+ public:
+  ShimDriver() : fake_(with_shim(from_environment())) { add_shim_kernels(fake_); }
+
+ private:
+  FakeCuda fake_;
+};
+const ShimDriver driver;
 
 }  // namespace
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "kime/base/fixed_math.h"
-
 namespace kime::cpu {
 
 namespace {
@@ -14,12 +12,7 @@ constexpr std::size_t kSmallest = 4096;  // positions: room for most sequences, 
 }  // namespace
 
 RopeTable::RopeTable(float theta, std::size_t head_width, std::size_t capacity, Pages memory)
-    : theta_(theta), half_(head_width / 2), capacity_(capacity), memory_(std::move(memory)) {
-  for (std::size_t i = 0; i < half_; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_width);
-    const auto power = static_cast<float>(fixed::pow(static_cast<double>(theta), static_cast<double>(exponent)));
-    inverse_.push_back(1.0F / power);
-  }
+    : angles_(theta, head_width), capacity_(capacity), memory_(std::move(memory)) {
 }
 
 Result<std::unique_ptr<RopeTable>> RopeTable::make(float theta, std::size_t head_width, std::size_t capacity) {
@@ -36,15 +29,7 @@ void RopeTable::fill(std::size_t positions) {
   }
   const std::lock_guard lock(filling_);
   float* cosine = memory_.floats().data();
-  float* sine = cosine + capacity_ * half_;
-  for (std::size_t position = filled_.load(std::memory_order_relaxed); position < positions; ++position) {
-    for (std::size_t i = 0; i < half_; ++i) {
-      const float angle = static_cast<float>(position) * inverse_[i];
-      const auto [sin, cos] = fixed::sincos(static_cast<double>(angle));
-      cosine[position * half_ + i] = static_cast<float>(cos);
-      sine[position * half_ + i] = static_cast<float>(sin);
-    }
-  }
+  angles_.fill(filled_.load(std::memory_order_relaxed), positions, cosine, cosine + capacity_ * angles_.half());
   filled_.store(std::max(positions, filled_.load(std::memory_order_relaxed)), std::memory_order_release);
 }
 

@@ -9,12 +9,10 @@
 
 #include "kime/base/error.h"
 #include "kime/base/memory.h"
+#include "kime/graph/rope.h"
 
 namespace kime::cpu {
 
-/// cos and sin of position / theta^(2i / head_width) for i in [0, head_width / 2) (Su et al. 2021), angles in float32 as the reference
-/// implementation has them: the exponent, the power, its reciprocal and the product are each rounded to float32.
-///
 /// Reserved for many positions, filled for as many as have been asked for: pages that are not reached cost nothing.
 class RopeTable {
  public:
@@ -25,19 +23,17 @@ class RopeTable {
   void fill(std::size_t positions);
 
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
-  [[nodiscard]] bool is_for(float theta, std::size_t head_width) const { return theta == theta_ && head_width == 2 * half_; }
+  [[nodiscard]] bool is_for(float theta, std::size_t head_width) const { return angles_.is_for(theta, head_width); }
   /// [position][head_width / 2]
   [[nodiscard]] const float* cosine() const { return memory_.floats().data(); }
-  [[nodiscard]] const float* sine() const { return cosine() + capacity_ * half_; }
+  [[nodiscard]] const float* sine() const { return cosine() + capacity_ * angles_.half(); }
 
  private:
   RopeTable(float theta, std::size_t head_width, std::size_t capacity, Pages memory);
 
-  float theta_;
-  std::size_t half_;
+  RopeAngles angles_;
   std::size_t capacity_;
   Pages memory_;
-  std::vector<float> inverse_;  ///< 1 / theta^(2i / head_width)
   std::mutex filling_;
   std::atomic<std::size_t> filled_{0};
 };

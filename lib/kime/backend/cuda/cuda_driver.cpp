@@ -5,8 +5,11 @@
 #include <algorithm>
 
 #include "kime/backend/cuda/errors.h"
+#include "kime/backend/cuda/weight_upload.h"
 
 namespace kime {
+
+static_assert(Driver<CudaDriver>);
 
 namespace {
 
@@ -29,15 +32,19 @@ Status enqueue(cuda::Stream& stream, std::size_t bytes, std::string_view functio
 
 }  // namespace
 
-CudaDriver::CudaDriver(cuda::DriverLibrary library, cuda::FoundDevices found, Result<cuda::CublasLt> cublaslt)
-    : api_(std::make_shared<const cuda::DriverApi>(library.api)), version_(library.version), left_out_(std::move(found.left_out)) {
-  if (cublaslt) {
+CudaDriver::CudaDriver(const Config& config, cuda::DriverLibrary library, cuda::FoundDevices found)
+    : api_(std::make_shared<const cuda::DriverApi>(library.api)),
+      version_(library.version),
+      left_out_(std::move(found.left_out)),
+      has_kernels_(!config.images.empty()) {
+  if (auto cublaslt = cuda::find_cublaslt(config.cublaslt)) {
     cublaslt_ = cublaslt->version;
   } else {
     no_cublaslt_ = cublaslt.error().message();
   }
   for (auto& facts : found.devices) {
     devices_.push_back(std::make_shared<cuda::DeviceContext>(api_, std::move(facts)));
+    parts_.push_back(std::make_shared<cuda::DeviceParts>(devices_.back(), config.images));
   }
 }
 
@@ -57,7 +64,7 @@ Result<std::unique_ptr<CudaDriver>> CudaDriver::open(const Config& config) {
     }
     return Error(ErrorKind::device, "the NVIDIA driver has no device that kime can use: " + all);
   }
-  return std::unique_ptr<CudaDriver>(new CudaDriver(*std::move(library), *std::move(found), cuda::find_cublaslt(config.cublaslt)));
+  return std::unique_ptr<CudaDriver>(new CudaDriver(config, *std::move(library), *std::move(found)));
 }
 
 DeviceProperties CudaDriver::properties(std::size_t ordinal) const {
@@ -115,8 +122,14 @@ nlohmann::json CudaDriver::debug_info(std::size_t ordinal) const {
 }
 
 Result<CudaDriver::Slab> CudaDriver::alloc(std::size_t ordinal, std::size_t bytes, std::size_t alignment, MemoryMode mode) {
-  return mode == MemoryMode::pinned_host ? Slab::pinned(devices_[ordinal], bytes, alignment)
-                                         : Slab::on_device(devices_[ordinal], bytes, alignment);
+  if (mode == MemoryMode::pinned_host) {
+    return Slab::pinned(devices_[ordinal], bytes, alignment);
+  }
+  auto slab = Slab::on_device(devices_[ordinal], bytes, alignment);
+  while (!slab && devices_[ordinal]->alive() && parts_[ordinal]->graphs.evict()) {
+    slab = Slab::on_device(devices_[ordinal], bytes, alignment);
+  }
+  return slab;
 }
 
 Status CudaDriver::zero(Stream& stream, Place<Slab> place, std::size_t bytes) {
@@ -187,6 +200,36 @@ Status CudaDriver::wait_for(Stream& stream, Stream& other, Ticket ticket) {
     return bound;
   }
   return (*event)->wait_in(context, stream.handle());
+}
+
+Result<CudaDriver::Layout> CudaDriver::layout(const Graph& graph, const TensorSource& tensors) {
+  if (!has_kernels_) {
+    return Error(ErrorKind::device, "this kime was built without its CUDA kernels");
+  }
+  return Layout::make(graph, tensors);
+}
+
+Status CudaDriver::load(Stream& stream, const Graph& graph, const Layout& layout, const TensorSource& tensors, Place<Slab> place) {
+  auto upload = cuda::WeightUpload::make(stream, devices_[stream.ordinal()], address(place));
+  if (!upload) {
+    return std::move(upload).error();
+  }
+  auto loaded = cuda::load_weights(tensors, graph, layout, **upload);
+  auto copied = (*upload)->finish();
+  return loaded ? copied : loaded;
+}
+
+Result<CudaDriver::Code> CudaDriver::compile(const Graph& graph, const Bucket& bucket, const HardwareLimits& /*limits*/) {
+  return Code::compile(graph, bucket);  // whether a device has what its kernels need shows when it is linked
+}
+
+Result<CudaDriver::Routine> CudaDriver::link(std::size_t ordinal, const Graph& graph, const Layout& layout, const Code& code,
+                                             Place<Slab> /*weights*/) {
+  return Routine::link(parts_[ordinal], graph, layout, code);
+}
+
+Status CudaDriver::run(Stream& stream, Routine& routine, const Places<Slab>& places, const Extent& counts) {
+  return routine.run(stream, {address(places.weights), address(places.arena), address(places.inputs), address(places.outputs)}, counts);
 }
 
 }  // namespace kime

@@ -1,5 +1,4 @@
-// NVIDIA GPUs as devices of the runtime: the memory, streams, events and copies of the Driver concept. What compiles and runs graphs is not
-// here yet, so that no job can use it; `kime devices` does, to say what there is.
+// NVIDIA GPUs as devices of the runtime.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,13 @@
 #include <vector>
 
 #include "kime/backend/cuda/library.h"
+#include "kime/backend/cuda/routine.h"
 #include "kime/backend/cuda/stream.h"
 #include "kime/runtime/driver.h"
 
 namespace kime {
 
+/// Satisfies the runtime's Driver concept.
 class CudaDriver {
  public:
   static constexpr std::string_view kName = "cuda";
@@ -27,10 +28,14 @@ class CudaDriver {
     std::string libcuda = "libcuda.so.1";
     std::vector<std::string> cublaslt = {"libcublasLt.so.13", "libcublasLt.so.12"};  ///< The first that is there.
     const cuda::DriverApi* table = nullptr;                                          ///< For tests: no library is opened.
+    std::vector<const void*> images;  ///< The kernels, as cuda::Modules takes them; without any, devices can be looked at and no more.
     bool operator==(const Config&) const = default;
   };
   using Slab = cuda::Slab;
   using Stream = cuda::Stream;
+  using Layout = cuda::WeightLayout;
+  using Code = cuda::BucketCode;
+  using Routine = cuda::Routine;
 
   /// Opens the driver and looks at its devices; makes no context. Errors: `device`: no driver, too old, no device that will do, in one
   /// sentence each.
@@ -51,6 +56,7 @@ class CudaDriver {
   /// Why there is no cuBLASLt; "" where there is one.
   [[nodiscard]] const std::string& no_cublaslt() const { return no_cublaslt_; }
 
+  /// Where memory is short, graphs that were captured before make room.
   Result<Slab> alloc(std::size_t ordinal, std::size_t bytes, std::size_t alignment, MemoryMode mode);
   Status zero(Stream& stream, Place<Slab> place, std::size_t bytes);
   Status copy_in(Stream& stream, Place<Slab> to, const void* from, std::size_t bytes);
@@ -65,10 +71,16 @@ class CudaDriver {
   Result<bool> finish(Stream& stream, Ticket ticket, Deadline deadline) { return stream.marks().finish(ticket, deadline); }
   Status wait_for(Stream& stream, Stream& other, Ticket ticket);
 
- protected:
-  CudaDriver(cuda::DriverLibrary library, cuda::FoundDevices found, Result<cuda::CublasLt> cublaslt);
+  /// Errors: also `device`, for a kime without its CUDA kernels.
+  Result<Layout> layout(const Graph& graph, const TensorSource& tensors);
+  Status load(Stream& stream, const Graph& graph, const Layout& layout, const TensorSource& tensors, Place<Slab> place);
+  Result<Code> compile(const Graph& graph, const Bucket& bucket, const HardwareLimits& limits);
+  [[nodiscard]] std::size_t arena_bytes(std::size_t /*ordinal*/, const Code& code) const { return code.arena_bytes(); }
+  Result<Routine> link(std::size_t ordinal, const Graph& graph, const Layout& layout, const Code& code, Place<Slab> weights);
+  Status run(Stream& stream, Routine& routine, const Places<Slab>& places, const Extent& counts);
 
  private:
+  CudaDriver(const Config& config, cuda::DriverLibrary library, cuda::FoundDevices found);
   bool reaches(cuda::DeviceContext& to, cuda::DeviceContext& from);
 
   std::shared_ptr<const cuda::DriverApi> api_;
@@ -76,7 +88,9 @@ class CudaDriver {
   std::string cublaslt_;  ///< Its version; "" where there is none.
   std::string no_cublaslt_;
   std::vector<cuda::LeftOut> left_out_;
+  bool has_kernels_;
   std::vector<std::shared_ptr<cuda::DeviceContext>> devices_;
+  std::vector<std::shared_ptr<cuda::DeviceParts>> parts_;  ///< Of each device.
   std::mutex peering_;
   std::map<std::pair<const cuda::DeviceContext*, const cuda::DeviceContext*>, bool> peers_;  ///< Whether the first reaches the second.
 };

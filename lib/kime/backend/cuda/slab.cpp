@@ -74,7 +74,9 @@ Result<Slab> Slab::pinned(std::shared_ptr<DeviceContext> context, std::size_t by
   if (auto got = slab.context_->check("cuMemHostGetDevicePointer", api.mem_host_get_device_pointer(&slab.address_, slab.host_, 0)); !got) {
     return std::move(got).error();
   }
-  slab.address_ = aligned(slab.address_, alignment);
+  const DeviceAddress first = aligned(slab.address_, alignment);
+  slab.host_offset_ = static_cast<std::size_t>(first - slab.address_);
+  slab.address_ = first;
   return slab;
 }
 

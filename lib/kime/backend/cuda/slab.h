@@ -20,11 +20,13 @@ class Slab {
       : context_(std::move(other.context_)),
         start_(std::exchange(other.start_, 0)),
         host_(std::exchange(other.host_, nullptr)),
+        host_offset_(other.host_offset_),
         address_(other.address_) {}
   Slab& operator=(Slab&& other) noexcept {
     std::swap(context_, other.context_);
     std::swap(start_, other.start_);
     std::swap(host_, other.host_);
+    std::swap(host_offset_, other.host_offset_);
     std::swap(address_, other.address_);
     return *this;
   }
@@ -34,6 +36,8 @@ class Slab {
 
   /// For the device; of pinned memory too.
   [[nodiscard]] DeviceAddress address() const { return address_; }
+  /// For the host; pinned memory only.
+  [[nodiscard]] std::byte* host() const { return static_cast<std::byte*>(host_) + host_offset_; }
   [[nodiscard]] bool is_pinned() const { return host_ != nullptr; }
   [[nodiscard]] const std::shared_ptr<DeviceContext>& context() const { return context_; }
 
@@ -41,8 +45,9 @@ class Slab {
   explicit Slab(std::shared_ptr<DeviceContext> context) : context_(std::move(context)) {}
 
   std::shared_ptr<DeviceContext> context_;
-  DeviceAddress start_ = 0;  ///< What cuMemAlloc gave.
-  void* host_ = nullptr;     ///< What cuMemHostAlloc gave.
+  DeviceAddress start_ = 0;      ///< What cuMemAlloc gave.
+  void* host_ = nullptr;         ///< What cuMemHostAlloc gave.
+  std::size_t host_offset_ = 0;  ///< To what is aligned.
   DeviceAddress address_ = 0;
 };
 

@@ -1,5 +1,6 @@
-#include "tests/backend/reference_model.h"
+#include "tests/support/reference_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -233,6 +234,26 @@ ReferenceOutputs reference_model(const ModelConfig& config, const RandomWeights&
     outputs.act.push_back(model.act(h.empty() ? Row(config.hidden, 0.0) : h[0], logits));
   }
   return outputs;
+}
+
+double distance(const Outputs& got, const ReferenceOutputs& want) {
+  if (got.logits.size() != want.logits.size() || got.act.size() != want.act.size()) {
+    return HUGE_VAL;
+  }
+  double difference = 0;
+  double largest = 1;
+  const auto compare = [&](float a, double b) {
+    difference = std::isnan(a) ? HUGE_VAL : std::max(difference, std::abs(static_cast<double>(a) - b));
+    largest = std::max(largest, std::abs(b));
+  };
+  for (std::size_t i = 0; i < want.logits.size(); ++i) {
+    compare(got.logits[i], want.logits[i]);
+  }
+  for (std::size_t i = 0; i < want.act.size(); ++i) {
+    compare(got.act[i][0], want.act[i][0]);
+    compare(got.act[i][1], want.act[i][1]);
+  }
+  return difference / largest;
 }
 
 }  // namespace kime::test

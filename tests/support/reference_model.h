@@ -18,4 +18,8 @@ struct ReferenceOutputs {
 /// Every layer over every token of every sequence; slow.
 [[nodiscard]] ReferenceOutputs reference_model(const ModelConfig& config, const RandomWeights& weights, const Batch& batch);
 
+/// The largest difference, as a part of the largest value that there is (at least 1); infinity where a score is NaN or there are more or
+/// fewer.
+[[nodiscard]] double distance(const Outputs& got, const ReferenceOutputs& want);
+
 }  // namespace kime::test

@@ -1,0 +1,161 @@
+#include "kime/backend/cuda/routine.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+namespace kime::cuda {
+
+Routine::Routine(std::shared_ptr<DeviceParts> parts, BucketCode code)
+    : parts_(std::move(parts)), code_(std::move(code)), owner_(parts_->graphs.new_owner()) {
+}
+
+Routine::Routine(Routine&& other) noexcept
+    : parts_(std::move(other.parts_)),
+      code_(std::move(other.code_)),
+      owner_(std::exchange(other.owner_, 0)),
+      counts_(other.counts_),
+      ropes_(std::move(other.ropes_)),
+      steps_(std::move(other.steps_)) {
+}
+
+Routine::~Routine() {
+  if (owner_ != 0) {
+    parts_->graphs.forget(owner_);
+  }
+}
+
+Result<Routine> Routine::link(std::shared_ptr<DeviceParts> parts, const Graph& graph, const WeightLayout& layout, const BucketCode& code) {
+  const auto& facts = parts->context->facts();
+  Routine routine(std::move(parts), code);
+  LoweredGraph lowered = lower(graph, layout, code, static_cast<unsigned>(facts.multiprocessors));
+  for (const RopeSpec& spec : lowered.ropes) {
+    auto rope = routine.parts_->ropes.get(spec.theta, spec.head_width, code.bucket().tokens);
+    if (!rope) {
+      return std::move(rope).error();
+    }
+    routine.ropes_.push_back(*std::move(rope));
+  }
+  const KernelLaunch counts = set_counts(code, {});
+  auto set = routine.parts_->modules.find(counts.kernel, counts.shared_bytes);
+  if (!set) {
+    return std::move(set).error();
+  }
+  routine.counts_ = *set;
+  for (KernelLaunch& launch : lowered.launches) {
+    if (launch.shared_bytes > facts.shared_bytes_per_block || launch.threads > facts.threads_per_block) {
+      return Error(ErrorKind::unsupported,
+                   fmt::format("{} needs {} threads and {} bytes of shared memory; {} has {} and {}", launch.kernel, launch.threads,
+                               launch.shared_bytes, facts.name, facts.threads_per_block, facts.shared_bytes_per_block));
+    }
+    auto function = routine.parts_->modules.find(launch.kernel, launch.shared_bytes);
+    if (!function) {
+      return std::move(function).error();
+    }
+    routine.steps_.push_back({*function, std::move(launch)});
+  }
+  return routine;
+}
+
+Status Routine::launch(const Step& step, StreamHandle stream, const LaunchAddresses& addresses) const {
+  std::vector<std::byte> params = step.launch.params;
+  for (const auto& pointer : step.launch.pointers) {
+    DeviceAddress address = 0;
+    switch (pointer.to.region) {
+      case Region::weights:
+        address = addresses.weights + pointer.to.offset;
+        break;
+      case Region::arena:
+        address = addresses.arena + pointer.to.offset;
+        break;
+      case Region::inputs:
+        address = addresses.inputs + pointer.to.offset;
+        break;
+      case Region::outputs:
+        address = addresses.outputs + pointer.to.offset;
+        break;
+      case Region::cosine:
+        address = ropes_[pointer.to.offset]->cosine();
+        break;
+      case Region::sine:
+        address = ropes_[pointer.to.offset]->sine();
+        break;
+    }
+    std::memcpy(params.data() + pointer.at, &address, sizeof(address));
+  }
+  void* parameters[] = {params.data()};  // the driver copies them
+  const auto& [x, y] = step.launch.grid;
+  const Code code = parts_->context->api().launch_kernel(step.function, x, y, 1, step.launch.threads, 1, 1,
+                                                         static_cast<unsigned>(step.launch.shared_bytes), stream, parameters, nullptr);
+  return code == Code::success ? Status() : parts_->context->check("cuLaunchKernel of " + step.launch.kernel, code);
+}
+
+Status Routine::launch_all(StreamHandle stream, const LaunchAddresses& addresses) const {
+  for (const Step& step : steps_) {
+    if (auto launched = launch(step, stream, addresses); !launched) {
+      return launched;
+    }
+  }
+  return {};
+}
+
+Result<GraphHandle> Routine::capture(StreamHandle stream, const LaunchAddresses& addresses) const {
+  DeviceContext& context = *parts_->context;
+  // Thread-local: what other threads allocate meanwhile does not break it.
+  const Code begun = context.api().stream_begin_capture(stream, CaptureMode::thread_local_);
+  if (auto began = context.check("cuStreamBeginCapture", begun); !began) {
+    return std::move(began).error();
+  }
+  auto launched = launch_all(stream, addresses);
+  GraphHandle graph = nullptr;
+  auto ended = context.check("cuStreamEndCapture", context.api().stream_end_capture(stream, &graph));  // in any case: it frees the stream
+  if (launched && ended) {
+    return graph;
+  }
+  if (graph != nullptr) {
+    static_cast<void>(context.api().graph_destroy(graph));
+  }
+  return launched ? std::move(ended).error() : std::move(launched).error();
+}
+
+Result<std::shared_ptr<GraphExec>> Routine::executable(StreamHandle stream, const LaunchAddresses& addresses) {
+  if (auto found = parts_->graphs.find(owner_, addresses)) {
+    return found;
+  }
+  const auto graph = capture(stream, addresses);
+  if (!graph) {
+    return graph.error();
+  }
+  DeviceContext& context = *parts_->context;
+  auto exec = parts_->graphs.add(owner_, addresses, *graph);
+  static_cast<void>(context.api().graph_destroy(*graph));
+  if (exec && *exec != nullptr) {
+    const Code code = context.api().graph_upload((*exec)->handle(), stream);
+    if (auto uploaded = context.check("cuGraphUpload", code); !uploaded) {
+      parts_->graphs.forget(owner_);
+      return std::move(uploaded).error();
+    }
+  }
+  return exec;
+}
+
+Status Routine::run(Stream& stream, const LaunchAddresses& addresses, const Extent& counts) {
+  DeviceContext& context = *parts_->context;
+  if (auto bound = context.bind(); !bound) {
+    return bound;
+  }
+  auto exec = executable(stream.handle(), addresses);
+  if (!exec) {
+    return std::move(exec).error();
+  }
+  if (auto counted = launch({counts_, set_counts(code_, counts)}, stream.handle(), addresses); !counted) {
+    return counted;
+  }
+  if (*exec == nullptr) {
+    return launch_all(stream.handle(), addresses);  // no memory for a graph
+  }
+  return context.check("cuGraphLaunch", context.api().graph_launch((*exec)->handle(), stream.handle()));
+}
+
+}  // namespace kime::cuda

@@ -1,0 +1,215 @@
+// Whole models on fake GPUs, through the runtime, executors and lanes, the kernels' own sources doing the work: against the float64
+// reference; the same bits on every device and stream, in every company, with graphs and without; failures of every call.
+#include <thread>
+
+#include "kime/graph/builder.h"
+#include "kime/job/device_fleet.h"
+#include "tests/cuda/driver/rig.h"
+#include "tests/cuda/fake/shim_kernels.h"
+#include "tests/support/reference_model.h"
+
+namespace kime::test {
+
+namespace {
+
+ModelConfig small_config() {
+  ModelConfig config{.vocab = 40, .hidden = 64, .intermediate = 40, .heads = 2, .layers = {{true}, {false}}};
+  config.window = 16;
+  config.head_layers = 1;
+  return config;
+}
+
+/// A model on fake GPUs.
+class GpuFleet {
+ public:
+  explicit GpuFleet(FakeCudaConfig gpus, Precision precision = Precision::bf16, std::size_t streams = 2, FleetOptions options = {})
+      : count_(gpus.gpus.size()),
+        fake(with_shim(std::move(gpus))),
+        config_(small_config()),
+        weights_(config_, 3),
+        tensors_(weights_.source()) {
+    add_shim_kernels(fake);
+    RuntimeConfig<CudaDriver> over;
+    over.driver = over_fake();
+    over.streams = {StreamStrategy::Kind::number, streams};
+    const auto buckets = BucketTable::compiled_in().stage("compat");
+    const ModelToLoad model{&tensors_, std::make_shared<const Graph>(build_graph(config_, precision)), config_.vocab, ModelConfig::types};
+    auto made = DeviceFleet<CudaDriver>::make(over, {&model, 1}, {"compat", {buckets.begin(), buckets.end()}}, std::move(options));
+    if (made) {
+      fleet = *std::move(made);
+    } else {
+      error = made.error().text();
+    }
+  }
+  GpuFleet(const GpuFleet&) = delete;
+  GpuFleet& operator=(const GpuFleet&) = delete;
+  ~GpuFleet() {
+    fake.release();
+    fleet.reset();
+    if (!faulty) {
+      for (std::size_t i = 0; i < count_; ++i) {
+        CHECK(fake.used_bytes(i) == 0);
+      }
+      CHECK(fake.handles() == 0);
+      CHECK(fake.host_bytes() == 0);
+    }
+    CHECK(fake.violations() == std::vector<std::string>());
+  }
+
+  [[nodiscard]] BatchBuffer batch(std::uint64_t seed, std::size_t records) const {
+    Random random(seed);
+    BatchBuffer buffer;
+    for (std::size_t i = 0; i < records; ++i) {
+      push_record(buffer, random, config_, 60);
+    }
+    return buffer;
+  }
+  [[nodiscard]] ReferenceOutputs reference(const BatchBuffer& buffer) const { return reference_model(config_, weights_, buffer.batch()); }
+
+  /// What a lane says of a batch; why not, if it does not.
+  static std::string score(Lane& lane, const BatchBuffer& buffer, Outputs& outputs) {
+    lane.host->buffer = buffer;
+    Bucket bucket;
+    if (const auto failure = lane.score(bucket)) {
+      return failure->error.text();
+    }
+    outputs = lane.host->outputs[0];
+    return "";
+  }
+
+ private:
+  std::size_t count_;
+
+ public:
+  FakeCuda fake;
+
+ private:
+  ModelConfig config_;
+  RandomWeights weights_;
+  HostTensors tensors_;
+
+ public:
+  std::unique_ptr<DeviceFleet<CudaDriver>> fleet;
+  std::string error;
+  bool faulty = false;  ///< A test has made calls fail, so that something may be left.
+};
+
+bool same(const Outputs& a, const Outputs& b) {
+  return a.logits == b.logits && a.act == b.act;
+}
+
+}  // namespace
+
+TEST_CASE("fleet: fake GPUs score as the float64 reference, with the same bits on every device and stream") {
+  for (const bool peers : {true, false}) {
+    FakeCudaConfig config = gpus(2);
+    config.peers = peers;
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      CAPTURE(peers, name_of(precision));
+      GpuFleet over(config, precision);
+      REQUIRE(over.error.empty());
+      REQUIRE(over.fleet->lanes().size() == 4);
+      const BatchBuffer buffer = over.batch(1, 5);
+      std::vector<Outputs> all(4);
+      for (std::size_t i = 0; i < 4; ++i) {
+        REQUIRE(GpuFleet::score(*over.fleet->lanes()[i], buffer, all[i]).empty());
+        CHECK(same(all[i], all[0]));
+      }
+      CHECK(distance(all[0], over.reference(buffer)) < (precision == Precision::f32 ? 100 * kUnit : 0.1));
+    }
+  }
+}
+
+TEST_CASE("fleet: lanes at work at the same time, on graphs that are replayed") {
+  GpuFleet over(gpus(2));
+  REQUIRE(over.error.empty());
+  const auto lanes = over.fleet->lanes();
+  const BatchBuffer buffers[] = {over.batch(1, 3), over.batch(2, 2), over.batch(3, 3)};
+  Outputs want[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    REQUIRE(GpuFleet::score(*lanes[0], buffers[i], want[i]).empty());
+  }
+  const std::size_t captured = over.fake.calls("cuStreamBeginCapture");
+  std::vector<std::string> wrong(lanes.size());
+  std::vector<std::thread> threads;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    threads.emplace_back([&, lane] {
+      for (std::size_t i = 0; i < 6; ++i) {
+        Outputs got;
+        wrong[lane] += GpuFleet::score(*lanes[lane], buffers[(i + lane) % 3], got);
+        wrong[lane] += same(got, want[(i + lane) % 3]) ? "" : "other bits";
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  CHECK(wrong == std::vector<std::string>(lanes.size()));
+  // One graph for each stream and bucket: the buckets of the three batches are few.
+  CHECK(captured >= 1);
+  CHECK(over.fake.calls("cuStreamBeginCapture") <= 3 * lanes.size());
+  CHECK(over.fake.calls("cuGraphLaunch") == 3 + 6 * lanes.size());
+}
+
+TEST_CASE("fleet: where memory for graphs is short the oldest go, and without any the kernels are launched one by one") {
+  Outputs want;
+  {
+    GpuFleet over(gpus(1), Precision::bf16, 1);
+    REQUIRE(over.error.empty());
+    REQUIRE(GpuFleet::score(*over.fleet->lanes()[0], over.batch(1, 4), want).empty());
+  }
+  FakeCudaConfig config = gpus(1);
+  config.graph_bytes = config.gpus[0].memory_bytes;  // none fits beside anything
+  GpuFleet over(config, Precision::bf16, 1);
+  REQUIRE(over.error.empty());
+  Outputs got;
+  REQUIRE(GpuFleet::score(*over.fleet->lanes()[0], over.batch(1, 4), got).empty());
+  CHECK(same(got, want));
+  CHECK(over.fake.calls("cuGraphLaunch") == 0);
+}
+
+TEST_CASE("fleet: every call that fails is an error of its own, and no wrong score") {
+  Outputs want;
+  for (const auto* function :
+       {"cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute", "cuStreamBeginCapture", "cuStreamEndCapture", "cuLaunchKernel",
+        "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch", "cuMemAlloc", "cuMemHostAlloc", "cuMemcpyHtoDAsync",
+        "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize", "cuStreamCreate", "cuEventCreate", "cuEventRecord"}) {
+    for (const Code code : {Code::invalid_value, Code::out_of_memory, Code::illegal_address}) {
+      for (const std::size_t nth : {std::size_t{1}, std::size_t{2}}) {
+        INFO(function << " " << nth << " " << static_cast<unsigned>(code));
+        GpuFleet over(gpus(1), Precision::bf16, 1);
+        REQUIRE(over.error.empty());
+        const BatchBuffer buffer = over.batch(1, 1);
+        if (want.logits.empty()) {
+          REQUIRE(GpuFleet::score(*over.fleet->lanes()[0], buffer, want).empty());
+        }
+        over.faulty = true;
+        const std::size_t before = over.fake.calls(function);
+        over.fake.fail(function, nth, code);
+        Outputs got;
+        const std::string failure = GpuFleet::score(*over.fleet->lanes()[0], buffer, got);
+        if (failure.empty()) {
+          CHECK(same(got, want));
+          CHECK((over.fake.calls(function) - before < nth || code == Code::out_of_memory));
+        } else {
+          CHECK_THAT(failure, Contains("CUDA_ERROR_"));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("fleet: a launch that fails late loses its device alone") {
+  FleetOptions options;
+  GpuFleet over(gpus(2), Precision::bf16, 1, std::move(options));
+  REQUIRE(over.error.empty());
+  over.faulty = true;
+  const BatchBuffer buffer = over.batch(1, 2);
+  over.fake.fail_late("cuGraphLaunch", 1, Code::illegal_address);
+  Outputs got;
+  CHECK_THAT(GpuFleet::score(*over.fleet->lanes()[0], buffer, got), Contains("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  CHECK(GpuFleet::score(*over.fleet->lanes()[1], buffer, got).empty());
+  CHECK(distance(got, over.reference(buffer)) < 0.1);
+}
+
+}  // namespace kime::test

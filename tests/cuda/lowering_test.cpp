@@ -1,0 +1,269 @@
+// Whole models as launches of the CUDA kernels, run over the shim: against the float64 reference, and the same bits whatever the bucket,
+// the batch and the device's size.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "kernels/cuda/params.h"
+#include "kime/backend/cuda/lowering.h"
+#include "kime/graph/builder.h"
+#include "kime/graph/rope.h"
+#include "kime/runtime/io_layout.h"
+#include "tests/cuda/shim/launch.h"
+#include "tests/cuda/shim/memory.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/results.h"
+
+namespace kime::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using cuda::Region;
+using cuda::shim::Buffer;
+
+/// Weights as a device has them, in registered memory.
+class HostSink final : public cuda::WeightSink {
+ public:
+  explicit HostSink(std::size_t bytes) : memory(bytes), piece_(kPiece) {}
+  Result<std::byte*> room() override { return piece_.data(); }
+  Status send(std::size_t offset, std::size_t bytes) override {
+    std::copy_n(piece_.data(), bytes, memory.data() + offset);
+    return {};
+  }
+  Buffer<std::byte> memory;
+
+ private:
+  std::vector<std::byte> piece_;
+};
+
+/// A model, ready to run batches over the shim.
+class Shimmed {
+ public:
+  Shimmed(const ModelConfig& config, const RandomWeights& weights, Precision precision)
+      : graph_(build_graph(config, precision)),
+        layout_(get(cuda::WeightLayout::make(graph_, weights.source()))),
+        weights_(layout_.bytes()) {
+    ok(cuda::load_weights(weights.source(), graph_, layout_, weights_));
+  }
+
+  [[nodiscard]] Outputs run(const Batch& batch, const Bucket& bucket, unsigned processors, std::uint64_t seed = 1) {
+    const auto code = get(cuda::BucketCode::compile(graph_, bucket));
+    const cuda::LoweredGraph lowered = cuda::lower(graph_, layout_, code, processors);
+    Buffer<std::byte> arena(code.arena_bytes());
+    const BatchLayout in(bucket);
+    Buffer<std::byte> inputs(in.bytes);
+    const auto put = [&](std::size_t offset, const auto& values) {
+      if (!values.empty()) {
+        std::memcpy(inputs.data() + offset, values.data(), values.size_bytes());
+      }
+    };
+    put(in.ids, batch.ids);
+    put(in.cu, batch.cu);
+    put(in.markers, batch.markers);
+    put(in.mcu, batch.mcu);
+    put(in.qtype, batch.qtype);
+    const ScoreLayout out(bucket);
+    Buffer<std::byte> outputs(out.bytes);
+    std::vector<std::unique_ptr<Buffer<float>>> cosines;
+    std::vector<std::unique_ptr<Buffer<float>>> sines;
+    for (const auto& rope : lowered.ropes) {
+      const RopeAngles angles(rope.theta, rope.head_width);
+      auto& cosine = *cosines.emplace_back(std::make_unique<Buffer<float>>(bucket.tokens * angles.half()));
+      auto& sine = *sines.emplace_back(std::make_unique<Buffer<float>>(bucket.tokens * angles.half()));
+      angles.fill(0, bucket.tokens, cosine.data(), sine.data());
+    }
+    const auto at = [&](const cuda::Ref& ref) -> const void* {
+      switch (ref.region) {
+        case Region::weights:
+          return weights_.memory.data() + ref.offset;
+        case Region::inputs:
+          return inputs.data() + ref.offset;
+        case Region::outputs:
+          return outputs.data() + ref.offset;
+        case Region::cosine:
+          return cosines[ref.offset]->data();
+        case Region::sine:
+          return sines[ref.offset]->data();
+        case Region::arena:
+          break;
+      }
+      return arena.data() + ref.offset;
+    };
+    const auto launch = [&](cuda::KernelLaunch each) {
+      for (const auto& pointer : each.pointers) {
+        const void* address = at(pointer.to);
+        std::memcpy(each.params.data() + pointer.at, &address, sizeof(address));
+      }
+      const auto* kernel = cuda::shim::find_kernel(each.kernel);
+      INFO(each.kernel);
+      REQUIRE(kernel != nullptr);
+      REQUIRE(kernel->params_bytes == each.params.size());
+      kernel->launch({each.grid[0], each.grid[1], 1}, {each.threads, 1, 1}, each.shared_bytes, each.params.data(), seed);
+    };
+    launch(cuda::set_counts(code, {batch.ids.size(), batch.seqs(), batch.markers.size()}));
+    for (const auto& each : lowered.launches) {
+      launch(each);
+    }
+    CHECK(arena.intact());
+    CHECK(outputs.intact());
+    Outputs scores;
+    scores.logits.resize(batch.markers.size());
+    scores.act.resize(batch.seqs());
+    std::memcpy(scores.logits.data(), outputs.data() + out.logits, scores.logits.size() * sizeof(float));
+    std::memcpy(scores.act.data(), outputs.data() + out.act, scores.act.size() * sizeof(scores.act[0]));
+    return scores;
+  }
+
+ private:
+  Graph graph_;
+  cuda::WeightLayout layout_;
+  HostSink weights_;
+};
+
+Bucket bucket_for(const Batch& batch) {
+  return {batch.ids.size(), batch.seqs(), batch.markers.size()};
+}
+
+bool same(const Outputs& a, const Outputs& b) {
+  return a.logits.size() == b.logits.size() && a.act.size() == b.act.size() &&
+         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
+         std::memcmp(a.act.data(), b.act.data(), a.act.size() * sizeof(a.act[0])) == 0;
+}
+
+// In parts of the largest score: roundings of activations to the element type, which layers carry on.
+double allowed(Precision precision) {
+  return precision == Precision::f32 ? 100 * kUnit : 0.1;
+}
+
+std::vector<Precision> cuda_precisions() {
+  std::vector<Precision> precisions;
+  std::ranges::copy_if(kPrecisions, std::back_inserter(precisions), [](Precision p) { return cuda::element_of(p).has_value(); });
+  return precisions;
+}
+
+}  // namespace
+
+TEST_CASE("lowering: random models score as the float64 reference") {
+  for (const Precision precision : cuda_precisions()) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      Random random(seed);
+      const ModelConfig config = random_config(random);
+      BatchBuffer buffer;
+      for (std::size_t i = 1 + random.below(4); i != 0; --i) {
+        push_record(buffer, random, config, 40);
+      }
+      const Batch batch = buffer.batch();
+      CAPTURE(name_of(precision), seed, config.hidden, config.heads, config.intermediate, config.layers.size(), config.head_layers);
+      const RandomWeights weights(config, seed, static_cast<DType>(random.below(3)));
+      Shimmed model(config, weights, precision);
+      const Outputs exact = model.run(batch, bucket_for(batch), 4);
+      const double error = distance(exact, reference_model(config, weights, batch));
+      CHECK(error < allowed(precision));
+      const Bucket larger{batch.ids.size() + 100, batch.seqs() + 3, batch.markers.size() + 9};
+      CHECK(same(exact, model.run(batch, larger, 1, seed + 1)));
+    }
+  }
+}
+
+TEST_CASE("lowering: a record has the same bits alone and in company, on small devices and large ones") {
+  ModelConfig config{.vocab = 50, .hidden = 128, .intermediate = 90, .heads = 2, .layers = {{true}, {false}}};
+  config.window = 16;
+  config.head_layers = 1;
+  const RandomWeights weights(config, 5);
+  for (const Precision precision : cuda_precisions()) {
+    CAPTURE(name_of(precision));
+    Shimmed model(config, weights, precision);
+    Random random(11);
+    BatchBuffer all;
+    std::vector<BatchBuffer> each(4);
+    for (auto& alone : each) {
+      Random here(random.below(1000));
+      Random there = here;
+      push_record(alone, here, config, 150);
+      push_record(all, there, config, 150);
+    }
+    const Batch together = all.batch();
+    const Outputs scores = model.run(together, bucket_for(together), 1);
+    for (std::size_t s = 0; s < each.size(); ++s) {
+      const Batch batch = each[s].batch();
+      const Outputs alone = model.run(batch, bucket_for(batch), 200);
+      Outputs part;
+      part.logits.assign(scores.logits.begin() + together.mcu[s], scores.logits.begin() + together.mcu[s + 1]);
+      part.act = {scores.act[s]};
+      CHECK(same(alone, part));
+    }
+  }
+}
+
+TEST_CASE("lowering: a batch of nothing, records without markers and records without tokens") {
+  for (const std::size_t head_layers : {0U, 1U}) {
+    ModelConfig config{.vocab = 9, .hidden = 16, .intermediate = 8, .heads = 2, .layers = {{true}}};
+    config.head_layers = head_layers;
+    CAPTURE(head_layers);
+    const RandomWeights weights(config, 3);
+    Shimmed model(config, weights, Precision::f32);
+    BatchBuffer buffer;
+    const auto check = [&] {
+      const Batch batch = buffer.batch();
+      CHECK(distance(model.run(batch, {8, 4, 4}, 4), reference_model(config, weights, batch)) < allowed(Precision::f32));
+    };
+    check();
+    REQUIRE(buffer.push(std::vector<std::uint32_t>{}, {}, 1));
+    check();
+    REQUIRE(buffer.push(std::vector<std::uint32_t>{1, 2, 3}, {}, 2));
+    check();
+    REQUIRE(buffer.push(std::vector<std::uint32_t>{4, 5}, std::vector<std::uint32_t>{1}, 0));
+    REQUIRE(buffer.push(std::vector<std::uint32_t>{}, {}, 0));
+    check();
+  }
+}
+
+TEST_CASE("lowering: what kernels have no form of is refused by name") {
+  const auto refusal = [](const ModelConfig& config, Precision precision) {
+    const auto code = cuda::BucketCode::compile(build_graph(config, precision), {8, 1, 1});
+    return code ? "" : code.error().message();
+  };
+  ModelConfig config{.vocab = 9, .hidden = 16, .intermediate = 8, .heads = 1, .layers = {{true}}};
+  CHECK(refusal(config, Precision::f32).empty());
+  CHECK_THAT(refusal(config, Precision::int8), Contains("precision int8 on CUDA devices"));
+  config.hidden = 20;
+  CHECK_THAT(refusal(config, Precision::f32), Contains("attention heads 20 wide"));
+  config.hidden = 256;
+  CHECK_THAT(refusal(config, Precision::f32), Contains("attention heads 256 wide"));
+
+  Graph graph;
+  graph.weights = {{"table", {9, 16}}, {"weight", {16, 16}}};
+  graph.values = {{Rows::tokens, 16}, {Rows::tokens, 16}, {Rows::tokens, 16}};
+  const auto of = [&](std::vector<Op> ops) {
+    graph.ops = std::move(ops);
+    const auto code = cuda::BucketCode::compile(graph, {8, 1, 1});
+    return code ? "" : code.error().message();
+  };
+  const LayerNorm norm{0, 1, std::nullopt, 1e-5F, 0};
+  const Gemm gemm{0, 1, 0, 16, std::nullopt, Activation::none, false, 1, Precision::bf16};
+  CHECK_THAT(of({Embed{0, 0}}), Contains("an embedding without a norm"));
+  Gemm into = gemm;
+  into.accumulate = true;
+  into.in = 2;
+  into.out = 0;
+  CHECK_THAT(of({Embed{0, 0}, norm, into, gemm}), Contains("a product of value 0 after it has changed"));
+  Gemm biased = gemm;
+  biased.activation = Activation::geglu;
+  biased.bias = 1;
+  CHECK_THAT(of({Embed{0, 0}, norm, biased}), Contains("a GEGLU with a bias"));
+  into.activation = Activation::relu;
+  CHECK_THAT(of({Embed{0, 0}, norm, into}), Contains("an activation that is added"));
+  Gemm relu = gemm;
+  relu.activation = Activation::relu;
+  CHECK_THAT(of({Embed{0, 0}, norm, relu, LayerNorm{1, 1, std::nullopt, 1e-5F, 2}}), Contains("a narrow product whose result is float32"));
+  CHECK_THAT(of({Embed{0, 0}, norm, Attention{0, 0, 0, 0, 0, 0, 1, 16, {}, {}, 1}, gemm}), Contains("attention over float32"));
+  graph.values[2].width = 20;
+  CHECK_THAT(
+      of({Embed{0, 0}, norm, LayerNorm{0, 1, std::nullopt, 1e-5F, 2}, Gemm{2, 1, 0, 16, {}, Activation::none, false, 1, Precision::bf16}}),
+      Contains("products over 20 elements"));
+}
+
+}  // namespace kime::test
