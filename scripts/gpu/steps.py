@@ -13,6 +13,7 @@ PRECISIONS = ("f32", "f16", "bf16")
 SPEED_PRECISION = "f16"  # what `--precision auto` is on GPUs
 SIZES = ("base", "large")
 DEVICE_TESTS = "kime_test_cuda_device"
+DEVICE_CASES = "~[#shim_test]~[#warp_test]"  # all but those of the host's stand-in for a device; by the names of files
 LATENCY_TOKENS = 128
 LATENCY_RUNS = 200
 # Ways to run the same records: how a record shares its batches with others must not show.
@@ -127,7 +128,7 @@ def steps(place):
 
     yield Step("devices", 30, [[place.kime, "devices", "--json"]], lambda done: see_devices(place, done))
     tests = place.test(DEVICE_TESTS)
-    yield Step("tests on the device", 120, [[tests]], lambda done: (done[0].stdout.decode().strip().splitlines()[-1], {}),
+    yield Step("tests on the device", 120, [[tests, "-#", "[#norm_test]" if place.fake else DEVICE_CASES]], lambda done: (done[0].stdout.decode().strip().splitlines()[-1], {}),
                needs=there(tests, f"this build has no {DEVICE_TESTS}"))
     for precision in PRECISIONS:
         yield Step(f"parity, {precision}", 60, [score(place, folder, precision) for folder in place.sets().values()],

@@ -63,6 +63,14 @@ TEST_CASE("rows that are too long for int8 are refused by number") {
   CHECK(refused.error().text() == "unsupported: 16392 columns of encoder.layers.0.mlp.Wo.weight in int8; the most are 16384");
 }
 
+TEST_CASE("f16 is no precision of the CPU's") {
+  const ModelConfig config = small_config();
+  const RandomWeights weights(config, 1);
+  const auto refused = CpuBackend::layout(weights.source(), build_graph(config, Precision::f16));
+  REQUIRE(!refused);
+  CHECK(refused.error().text() == "unsupported: products of encoder.layers.0.attn.Wqkv.weight in f16; the CPU has f32, bf16 and int8");
+}
+
 TEST_CASE("heads that do not fill the width are refused") {
   ModelConfig config = small_config();
   config.hidden = 28;

@@ -69,6 +69,16 @@ bool holds(Buffer<std::uint32_t>& got, const Words& want) {
          std::all_of(rest.begin(), rest.end(), [](std::uint32_t word) { return word == 0xFFFFFFFFU; });
 }
 
+TEST_CASE("counts are written where they belong, and nothing else is") {
+  Buffer<cuda::Counts> counts(2);
+  run("kime_set_counts", {}, cuda::SetCountsParams{counts.data(), {7, 8, 9}}, 1);
+  CHECK(counts[0].tokens == 7);
+  CHECK(counts[0].seqs == 8);
+  CHECK(counts[0].markers == 9);
+  CHECK(counts[1].tokens == 0xFFFFFFFFU);
+  CHECK(counts.intact());
+}
+
 TEST_CASE("the index of a batch names each token's and pick's sequence, token and position") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);

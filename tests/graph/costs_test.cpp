@@ -41,7 +41,7 @@ Sums group_sums(const Graph& graph, const std::string& name) {
 TEST_CASE("an op's bytes are its weights, in the precision of its gemm") {
   const double d = 16;
   for (const auto& [precision, element] :
-       {std::pair(Precision::f32, 4.0), std::pair(Precision::bf16, 2.0), std::pair(Precision::int8, 1.0)}) {
+       {std::pair(Precision::f32, 4.0), std::pair(Precision::bf16, 2.0), std::pair(Precision::f16, 2.0), std::pair(Precision::int8, 1.0)}) {
     const Graph graph = build_graph(small(), precision);
     CHECK(group_sums(graph, "gemm attn.Wqkv").bytes == 2 * element * 3 * d * d);
     CHECK(group_sums(graph, "gemm mlp.Wi").bytes == 2 * element * 48 * d);

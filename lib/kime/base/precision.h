@@ -12,14 +12,15 @@ namespace kime {
 enum class Precision : std::uint8_t {
   f32,
   bf16,  ///< Weights and activations rounded to bfloat16, products summed in float32.
+  f16,   ///< The same with float16: finer, and infinite from 65,520 on.
   int8,  ///< Weights as int8 with a scale per output, activations as int8 with a scale per token, products summed as integers.
 };
 
-inline constexpr std::array<Precision, 3> kPrecisions = {Precision::f32, Precision::bf16, Precision::int8};
+inline constexpr std::array<Precision, 4> kPrecisions = {Precision::f32, Precision::bf16, Precision::f16, Precision::int8};
 
-/// As the command line and documents say it: "f32", "bf16", "int8".
+/// As the command line and documents say it: "f32", "bf16", "f16", "int8".
 [[nodiscard]] constexpr std::string_view name_of(Precision precision) {
-  constexpr std::array<std::string_view, 3> kNames = {"f32", "bf16", "int8"};
+  constexpr std::array<std::string_view, 4> kNames = {"f32", "bf16", "f16", "int8"};
   return kNames[static_cast<std::size_t>(precision)];
 }
 

@@ -15,6 +15,7 @@ constexpr double kEmbedding = 2;  // bytes of an embedding's element
 double element_bytes(Precision precision) {
   switch (precision) {
     case Precision::bf16:
+    case Precision::f16:
       return 2;
     case Precision::int8:
       return 1;

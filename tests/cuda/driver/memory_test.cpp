@@ -128,6 +128,8 @@ TEST_CASE("each function of memory that fails says so by its name, and leaves no
   auto slab = rig.slab(100);
   auto other = rig.slab(100);
   std::array<std::byte, 100> host{};
+  ok(rig.driver->copy_in(*stream, at(slab), host.data(), 1));
+  const std::size_t ring = rig.fake.host_bytes();  // what the stream's copies go through
   const auto failing = [&](const char* function, const std::function<std::string()>& body) {
     rig.fake.fail(function, 1, Code::invalid_value);
     CHECK(body() == std::string(function) + ": CUDA_ERROR_INVALID_VALUE: invalid argument");
@@ -150,7 +152,50 @@ TEST_CASE("each function of memory that fails says so by its name, and leaves no
   }
   CHECK(rig.driver->alive(0));
   CHECK(rig.fake.used_bytes(0) == 200);
-  CHECK(rig.fake.host_bytes() == 0);
+  CHECK(rig.fake.host_bytes() == ring);
+}
+
+TEST_CASE("copies from the host go through pinned memory, of which there may be none") {
+  constexpr std::size_t kBytes = (std::size_t{5} << 20) + 17;  // more than the stream has pinned
+  FakeCudaConfig config;
+  const bool pinned = GENERATE(true, false);
+  config.host_bytes = pinned ? config.host_bytes : 1000;
+  CAPTURE(pinned);
+  Rig rig(config);
+  const auto stream = rig.stream();
+  auto slab = rig.slab(kBytes);
+  const auto want = pattern(kBytes);
+  auto from = want;
+  std::vector<std::uint8_t> back(kBytes);
+  ok(rig.driver->copy_in(*stream, at(slab), from.data(), kBytes));
+  if (pinned) {
+    CHECK(rig.fake.host_bytes() > 0);
+    CHECK(rig.fake.calls("cuMemcpyHtoDAsync") == 41);  // 128 KiB each
+  } else {
+    CHECK(rig.fake.host_bytes() == 0);
+    CHECK(rig.fake.calls("cuMemcpyHtoDAsync") == 1);
+  }
+  rig.finish(*stream);
+  from.assign(kBytes, 0);
+  ok(rig.driver->copy_out(*stream, back.data(), at(slab), kBytes));
+  rig.finish(*stream);
+  CHECK(back == want);
+}
+
+TEST_CASE("what a small copy reads is the caller's again at once, whatever the stream still does") {
+  Rig rig;
+  const auto stream = rig.stream();
+  auto slab = rig.slab(1000);
+  const auto want = pattern(1000);
+  auto from = want;
+  std::vector<std::uint8_t> back(1000);
+  rig.fake.hold();
+  ok(rig.driver->copy_in(*stream, at(slab), from.data(), from.size()));
+  from.assign(from.size(), 0);
+  rig.fake.release();
+  ok(rig.driver->copy_out(*stream, back.data(), at(slab), back.size()));
+  rig.finish(*stream);
+  CHECK(back == want);
 }
 
 TEST_CASE("copies between devices, with access to one another's memory and without") {

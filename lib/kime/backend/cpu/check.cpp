@@ -59,6 +59,9 @@ class OpCheck {
     if (op.bias && (weight(*op.bias).shape.size() != 1 || weight(*op.bias).shape[0] != matrix.shape[0])) {
       return unsupported("bias {} for {} rows", weight(*op.bias).name, matrix.shape[0]);
     }
+    if (op.precision == Precision::f16) {
+      return unsupported("products of {} in f16; the CPU has f32, bf16 and int8", matrix.name);
+    }
     if (op.precision == Precision::int8 && in > kernels::kMaxNarrowK) {
       return unsupported("{} columns of {} in int8; the most are {}", in, matrix.name, kernels::kMaxNarrowK);
     }

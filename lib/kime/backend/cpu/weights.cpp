@@ -291,6 +291,7 @@ const kernels::Narrow* narrow_of(const kernels::Table& kernels, Precision precis
       return kernels.bf16;
     case Precision::int8:
       return kernels.int8;
+    case Precision::f16:  // no CPU graph has it
     case Precision::f32:
       break;
   }

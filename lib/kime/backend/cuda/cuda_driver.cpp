@@ -118,6 +118,7 @@ nlohmann::json CudaDriver::debug_info(std::size_t ordinal) const {
   return {{"cuda_number", device.facts().number},
           {"driver_version", version_},
           {"context", device.made()},
+          {"graphs", {{"kept", parts_[ordinal]->graphs.size()}, {"evicted", parts_[ordinal]->graphs.evicted()}}},
           {"sticky_error", died_of.empty() ? nlohmann::json() : nlohmann::json(died_of)}};
 }
 
@@ -137,7 +138,10 @@ Status CudaDriver::zero(Stream& stream, Place<Slab> place, std::size_t bytes) {
 }
 
 Status CudaDriver::copy_in(Stream& stream, Place<Slab> to, const void* from, std::size_t bytes) {
-  return enqueue(stream, bytes, "cuMemcpyHtoDAsync", [&] { return api_->memcpy_htod_async(address(to), from, bytes, stream.handle()); });
+  if (auto bound = stream.context().bind(); !bound || bytes == 0) {
+    return bound;
+  }
+  return stream.copy_in(address(to), from, bytes);
 }
 
 Status CudaDriver::copy_out(Stream& stream, void* to, Place<Slab> from, std::size_t bytes) {
@@ -214,8 +218,8 @@ Status CudaDriver::load(Stream& stream, const Graph& graph, const Layout& layout
   if (!upload) {
     return std::move(upload).error();
   }
-  auto loaded = cuda::load_weights(tensors, graph, layout, **upload);
-  auto copied = (*upload)->finish();
+  auto loaded = cuda::load_weights(tensors, graph, layout, *upload);
+  auto copied = upload->finish();
   return loaded ? copied : loaded;
 }
 

@@ -77,11 +77,14 @@ std::optional<DType> element_of(Precision precision) {
   switch (precision) {
     case Precision::f32:
       return DType::f32;
+    case Precision::f16:
+      return DType::f16;
     case Precision::bf16:
       return DType::bf16;
-    default:
-      return std::nullopt;
+    case Precision::int8:
+      break;
   }
+  return std::nullopt;
 }
 
 const char* kernel_type(DType type) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kime/backend/cuda/marks.h"
+#include "kime/backend/cuda/pinned_ring.h"
 #include "kime/backend/cuda/relay.h"
 
 namespace kime::cuda {
@@ -26,6 +27,8 @@ class Stream {
   [[nodiscard]] Marks& marks() { return marks_; }
 
   Status record(Ticket ticket);
+  /// Copies from the host by way of pinned memory, where there is any, so that the call waits for nothing that the stream does.
+  Status copy_in(DeviceAddress to, const void* from, std::size_t bytes);
   /// Copies from another device, by way of pinned memory.
   Status copy_staged(const std::shared_ptr<DeviceContext>& source, DeviceAddress to, DeviceAddress from, std::size_t bytes);
 
@@ -34,6 +37,8 @@ class Stream {
   std::shared_ptr<DeviceContext> context_;
   StreamHandle handle_;
   Marks marks_;
+  bool has_ring_ = false;                                          ///< Whether one was asked for.
+  std::unique_ptr<PinnedRing> ring_;                               ///< Made on first use; null where there was no memory for it.
   std::map<const DeviceContext*, std::unique_ptr<Relay>> relays_;  ///< By the device they come from; made on first use.
   EventPtr source_;                                                ///< Of the relay that was used since the last mark.
 };

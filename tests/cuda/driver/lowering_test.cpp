@@ -135,7 +135,14 @@ bool same(const Outputs& a, const Outputs& b) {
 
 // In parts of the largest score: roundings of activations to the element type, which layers carry on.
 double allowed(Precision precision) {
-  return precision == Precision::f32 ? 100 * kUnit : 0.1;
+  switch (precision) {
+    case Precision::f32:
+      return 100 * kUnit;
+    case Precision::f16:
+      return 0.003;
+    default:
+      return 0.03;
+  }
 }
 
 std::vector<Precision> cuda_precisions() {

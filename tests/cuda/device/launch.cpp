@@ -1,15 +1,13 @@
-// The kernels' tests on a device: with KIME_TEST_KERNELS=device, each launch takes the registered memory there and back. The host's kernels
-// only say by their names and parameters what there is.
+// The kernels' tests on a device, the first that the driver has: each launch takes the registered memory there and back. The host's kernels
+// only say what their names and parameters are.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "kime/backend/cuda/image.h"
 #include "kime/backend/cuda/modules.h"
 #include "kime/backend/cuda/slab.h"
 #include "kime/job/cuda_config.h"
@@ -50,14 +48,14 @@ struct Travelling {
 class TestDevice {
  public:
   TestDevice() {
-    const auto library = or_fault(cuda::open_driver(cuda_config().libcuda));
-    api_ = std::make_shared<const cuda::DriverApi>(library.api);
-    context_ = std::make_shared<cuda::DeviceContext>(api_, or_fault(cuda::find_devices(*api_)).devices.front());
-    const auto images = cuda::kernel_images();
-    if (images.empty()) {
+    const auto config = cuda_config();
+    if (config.images.empty()) {
       throw cuda::shim::Fault("this build has no CUDA kernels");
     }
-    modules_.emplace(context_, std::vector<const void*>(images.begin(), images.end()));
+    const auto library = or_fault(cuda::open_driver(config.libcuda));
+    api_ = std::make_shared<const cuda::DriverApi>(library.api);
+    context_ = std::make_shared<cuda::DeviceContext>(api_, or_fault(cuda::find_devices(*api_)).devices.front());
+    modules_.emplace(context_, config.images);
     or_fault(context_->bind());
     check("cuStreamCreate", api_->stream_create(&stream_, cuda::kStreamNonBlocking));
   }
@@ -124,22 +122,12 @@ class TestDevice {
   cuda::StreamHandle stream_ = nullptr;
 };
 
-// The first device that the driver has. Never destroyed: at the program's end the driver may already be gone.
-TestDevice& test_device() {
-  static auto* device = new TestDevice();
-  return *device;
+void launch_on_device(const cuda::shim::Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const void* params) {
+  static auto* device = new TestDevice();  // never destroyed: at the program's end the driver may already be gone
+  device->launch(kernel, grid, block, shared_bytes, params);
 }
 
-const bool launches_go_to_a_device = [] {
-  const char* where = std::getenv("KIME_TEST_KERNELS");
-  if (where == nullptr || std::string_view(where) != "device") {
-    return false;
-  }
-  cuda::shim::launch_elsewhere([](const cuda::shim::Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const void* params) {
-    test_device().launch(kernel, grid, block, shared_bytes, params);
-  });
-  return true;
-}();
+const bool launches_go_there = (cuda::shim::launch_elsewhere(launch_on_device), true);
 
 }  // namespace
 
