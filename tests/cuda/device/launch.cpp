@@ -40,6 +40,7 @@ struct Travelling {
   cuda::shim::Range host;
   cuda::DeviceAddress device = 0;
 
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the shim registers addresses
   [[nodiscard]] std::byte* from() const { return reinterpret_cast<std::byte*>(host.begin - kTravels); }
   [[nodiscard]] cuda::DeviceAddress to() const { return device - kTravels; }
   [[nodiscard]] std::size_t bytes() const { return host.end - host.begin + 2 * kTravels; }
