@@ -19,6 +19,7 @@ class Place:
         self.kime = os.path.abspath(os.environ.get("KIME") or self.path("build", "release", "kime"))
         self.python = sys.executable
         self.no_gpu = "it is not known what devices there are"  # until `kime devices` has been asked
+        self.gemm_gflops = None  # what a large product reaches here, once it was measured
 
     @staticmethod
     def path(*parts):

@@ -13,6 +13,7 @@ PRECISIONS = ("f32", "f16", "bf16")
 SPEED_PRECISION = "f16"  # what `--precision auto` is on GPUs
 SIZES = ("base", "large")
 DEVICE_TESTS = "kime_test_cuda_device"
+DEVICE_CASES = "~[#shim_test]~[#warp_test]"  # all but those of the host's stand-in for a device; by the names of files
 LATENCY_TOKENS = 128
 LATENCY_RUNS = 200
 # Ways to run the same records: how a record shares its batches with others must not show.
@@ -101,15 +102,20 @@ def sanitizer_commands(place):
             for name in ("memcheck", "racecheck", "synccheck") for precision in ("f16", "f32")]
 
 
-def speed(name, done):
+def gemm_rate(place, done):
+    figures = json.loads(done[0].stdout)
+    place.gemm_gflops = figures["gflops"]
+    return f"{figures['gflops'] / 1000:.0f} TFLOP/s in a product of {figures['side']} x {figures['side']} x {figures['side']}, {figures['precision']}", figures
+
+
+def speed(place, name, done):
     told = json.loads(done[0].stdout)
-    # What the products could do, measured in the same run; absent where kime bench does not measure it on this device.
-    peak, model = told.get("peak_gflops"), told.get("model_gflops")
+    peak, model = place.gemm_gflops, told["model_gflops"]
     cores = done[0].cpu_seconds / done[0].seconds
-    figures = {"size": name, "precision": told["precision"], "tokens_per_second": told["tokens_per_second"], "peak_gflops": peak, "model_gflops": model,
-               "share_of_peak": model / peak if peak and model else None, "host_cores": cores}
-    share = f"{100 * model / peak:.1f} % of {peak / 1000:.3g} TFLOP/s" if peak and model else "share of peak - (kime bench does not report it)"
-    return f"{told['tokens_per_second']:,.0f} tokens/s, {share}, {cores:.2f} host cores", figures
+    figures = {"size": name, "precision": told["precision"], "tokens_per_second": told["tokens_per_second"], "model_gflops": model,
+               "gemm_gflops": peak, "share_of_gemm": model / peak if peak else None, "host_cores": cores}
+    share = f"{100 * model / peak:.1f} % of the product's rate" if peak else "share of a large product's rate: - (not measured)"
+    return f"{told['tokens_per_second']:,.0f} tokens/s, {model / 1000:.3g} TFLOP/s, {share}, {cores:.2f} host cores", figures
 
 
 def latency(done):
@@ -127,7 +133,7 @@ def steps(place):
 
     yield Step("devices", 30, [[place.kime, "devices", "--json"]], lambda done: see_devices(place, done))
     tests = place.test(DEVICE_TESTS)
-    yield Step("tests on the device", 120, [[tests]], lambda done: (done[0].stdout.decode().strip().splitlines()[-1], {}),
+    yield Step("tests on the device", 120, [[tests, "-#", "[#norm_test]" if place.fake else DEVICE_CASES]], lambda done: (done[0].stdout.decode().strip().splitlines()[-1], {}),
                needs=there(tests, f"this build has no {DEVICE_TESTS}"))
     for precision in PRECISIONS:
         yield Step(f"parity, {precision}", 60, [score(place, folder, precision) for folder in place.sets().values()],
@@ -140,12 +146,13 @@ def steps(place):
         folders = place.sets()
     else:
         folders = {size: place.scratch_path(size) for size in SIZES}
+        yield Step("a large product", 40, [[place.python, "-B", place.path("scripts", "gpu", "gemm_rate.py")]], lambda done: gemm_rate(place, done), needs=gpu)
         yield Step("random checkpoints", 60, [[place.python, "-B", place.path(MAKE_CHECKPOINT), folder, "--size", size] for size, folder in folders.items()],
                    lambda done: (", ".join(folders), {}), needs=lambda: place.no_gpu or (None if importlib.util.find_spec("numpy") else "numpy is not installed"))
     for name, folder in folders.items():
         made = there(os.path.join(folder, "encoder", "config.json"), "its checkpoint was not made")
         yield Step(f"speed, {name}", 60, [[place.kime, "bench", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION, "--seconds",
-                                           "1" if place.fake else "15", "--json"]], lambda done, name=name: speed(name, done), needs=made)
+                                           "1" if place.fake else "15", "--json"]], lambda done, name=name: speed(place, name, done), needs=made)
         yield Step(f"latency, {name}", 40, [[place.python, "-B", place.path("scripts", "gpu", "latency.py"), str(LATENCY_TOKENS), str(LATENCY_RUNS),
                                              place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION]],
                    latency, needs=made)

@@ -46,6 +46,10 @@ struct Kernel {
   void launch(dim3 grid, dim3 block, std::size_t shared_bytes, const void* params, std::uint64_t seed) const;
 };
 
+/// Launches by name go there from now on, instead of running on the host: to a device.
+using Elsewhere = std::function<void(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const void* params)>;
+void launch_elsewhere(Elsewhere elsewhere);
+
 /// By name, or nullptr.
 [[nodiscard]] const Kernel* find_kernel(std::string_view name);
 [[nodiscard]] std::vector<const Kernel*> kernels();
