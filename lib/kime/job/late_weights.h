@@ -1,11 +1,13 @@
 // Weights that only a few records need: loaded when the first of these comes.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -28,9 +30,9 @@ class LateWeights {
   LateWeights(Multidev<D>& runtime, std::vector<Source> models) : runtime_(runtime), models_(std::move(models)), codes_(models_.size()) {}
 
   /// Before anything else. Devices are numbered in the order in which they come.
-  void add_device(Device device, Caps caps) {
+  void add_device(const Device& device, const Caps& caps) {
     devices_.emplace_back();
-    devices_.back().device = std::move(device);
+    devices_.back().device = device;
     devices_.back().caps = caps;
   }
 
@@ -64,8 +66,8 @@ class LateWeights {
   /// Frees them all, once nothing uses them: those first that may lie in the memory of others. `told` gets the status of each.
   template <class Told>
   void release(const Told& told) {
-    for (const Loaded& each : std::views::reverse(all_)) {
-      told(devices_[each.device].backend->release(*each.weights));
+    for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
+      told(devices_[each->device].backend->release(*each->weights));
     }
     all_.clear();
   }

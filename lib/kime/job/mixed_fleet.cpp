@@ -112,18 +112,16 @@ Result<std::vector<ClassedDevice>> find_all(std::span<const WantedKind> kinds, K
 Result<std::unique_ptr<Fleet>> start_fleet(std::vector<WantedKind> kinds, bool reproducible,
                                            const std::function<void(const std::string&)>& notice) {
   KindsLeftOut left_out;
-  auto devices = find_all(kinds, left_out);
-  if (!devices) {
-    return std::move(devices).error();
+  auto found = find_all(kinds, left_out);
+  if (!found) {
+    return std::move(found).error();
   }
-  if (reproducible) {
-    *devices = fastest_class(*std::move(devices));
-  }
+  const auto devices = reproducible ? fastest_class(*std::move(found)) : *std::move(found);
   std::vector<std::unique_ptr<KindFleet>> started;
   std::size_t first = 0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     std::vector<std::size_t> ordinals;
-    for (const auto& device : *devices) {
+    for (const auto& device : devices) {
       if (device.kind == k) {
         ordinals.push_back(device.ordinal);
       }
