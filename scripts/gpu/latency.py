@@ -10,7 +10,6 @@ import sys
 import time
 
 
-
 def main():
     tokens, runs, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     ids = [5 + i % 190 for i in range(tokens)]  # every checkpoint has these
