@@ -16,8 +16,9 @@ DEVICE_TESTS = "kime_test_cuda_device"
 DEVICE_CASES = "~[#shim_test]~[#warp_test]"  # all but those of the host's stand-in for a device; by the names of files
 LATENCY_TOKENS = 128
 LATENCY_RUNS = 200
+FEW = 8  # records, where kernels run fiber by fiber or under compute-sanitizer
 # Ways to run the same records: how a record shares its batches with others must not show.
-BUCKETS = {"one record a batch": "compat 16384 1 4096\n", "a few records a batch": "compat 16384 7 4096\n"}
+BUCKETS = ("compat 2048 1 512\n", "compat 2048 3 512\n")  # one record a batch, three at most
 
 
 def score(place, folder, precision, *options, records=None):
@@ -50,21 +51,28 @@ def parity(place, precision, done):
     return f"holds on {', '.join(place.sets())}", {"sets": worst}
 
 
+def few(place, folder):
+    """A file of the first records of a set."""
+    path = place.scratch_path("few.jsonl")
+    with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
+        out.writelines(source.readlines()[:FEW])
+    return path
+
+
 def ways(place, precision):
     """Commands that score the same records in different ways."""
     folder = list(place.sets().values())[0]
-    with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as source:
-        records = source.readlines()
+    records = few(place, folder) if place.fake else os.path.join(folder, "records.jsonl")
     turned = place.scratch_path("turned.jsonl")
-    with open(turned, "w", encoding="utf-8") as out:
-        out.writelines(reversed(records))
-    commands = [score(place, folder, precision, "--streams", "one"), score(place, folder, precision, "--streams", "4"),
-                score(place, folder, precision, records=turned)]
-    for index, table in enumerate(BUCKETS.values()):
+    with open(records, encoding="utf-8") as source, open(turned, "w", encoding="utf-8") as out:
+        out.writelines(reversed(source.readlines()))
+    commands = [score(place, folder, precision, *streams, records=records) for streams in (("--streams", "one"), ("--streams", "4"))]
+    commands.append(score(place, folder, precision, records=turned))
+    for index, table in enumerate(BUCKETS):
         path = place.scratch_path(f"buckets{index}")
         with open(path, "w", encoding="utf-8") as out:
             out.write(table)
-        commands.append(score(place, folder, precision, "--buckets", path))
+        commands.append(score(place, folder, precision, "--buckets", path, records=records))
     return commands
 
 
@@ -93,11 +101,7 @@ def sanitized(done):
 def sanitizer_commands(place):
     tool = place.tool("compute-sanitizer") or "compute-sanitizer"
     folder = place.sets()["nohead-f32"]
-    with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as source:
-        few = [source.readline() for _ in range(8)]
-    path = place.scratch_path("few.jsonl")
-    with open(path, "w", encoding="utf-8") as out:
-        out.writelines(few)
+    path = few(place, folder)
     return [[tool, "--tool", name, "--error-exitcode", "9", *score(place, folder, precision, records=path)]
             for name in ("memcheck", "racecheck", "synccheck") for precision in ("f16", "f32")]
 
@@ -149,10 +153,11 @@ def steps(place):
         yield Step("a large product", 40, [[place.python, "-B", place.path("scripts", "gpu", "gemm_rate.py")]], lambda done: gemm_rate(place, done), needs=gpu)
         yield Step("random checkpoints", 60, [[place.python, "-B", place.path(MAKE_CHECKPOINT), folder, "--size", size] for size, folder in folders.items()],
                    lambda done: (", ".join(folders), {}), needs=lambda: place.no_gpu or (None if importlib.util.find_spec("numpy") else "numpy is not installed"))
+    runs, tokens = (10, 16) if place.fake else (LATENCY_RUNS, LATENCY_TOKENS)
     for name, folder in folders.items():
         made = there(os.path.join(folder, "encoder", "config.json"), "its checkpoint was not made")
-        yield Step(f"speed, {name}", 60, [[place.kime, "bench", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION, "--seconds",
-                                           "1" if place.fake else "15", "--json"]], lambda done, name=name: speed(place, name, done), needs=made)
-        yield Step(f"latency, {name}", 40, [[place.python, "-B", place.path("scripts", "gpu", "latency.py"), str(LATENCY_TOKENS), str(LATENCY_RUNS),
-                                             place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION]],
-                   latency, needs=made)
+        work = ["--seconds", "1", "--records", few(place, folder)] if place.fake else ["--seconds", "15"]
+        on = ["-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION]
+        yield Step(f"speed, {name}", 60, [[place.kime, "bench", *on, *work, "--json"]], lambda done, name=name: speed(place, name, done), needs=made)
+        yield Step(f"latency, {name}", 40, [[place.python, "-B", place.path("scripts", "gpu", "latency.py"), str(tokens), str(runs),
+                                             place.kime, "score", "-q", *on]], latency, needs=made)

@@ -61,6 +61,14 @@ class TestDevice {
     check("cuStreamCreate", api_->stream_create(&stream_, cuda::kStreamNonBlocking));
   }
 
+  TestDevice(const TestDevice&) = delete;
+  TestDevice& operator=(const TestDevice&) = delete;
+  ~TestDevice() {
+    if (context_->bind()) {
+      static_cast<void>(api_->stream_destroy(stream_));
+    }
+  }
+
   void launch(const cuda::shim::Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const void* params) {
     cuda::FunctionHandle function = or_fault(modules_->find(kernel.name, shared_bytes));
     std::vector<Travelling> all;
@@ -124,8 +132,8 @@ class TestDevice {
 };
 
 void launch_on_device(const cuda::shim::Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const void* params) {
-  static auto* device = new TestDevice();  // never destroyed: at the program's end the driver may already be gone
-  device->launch(kernel, grid, block, shared_bytes, params);
+  static TestDevice device;  // ends before the driver, which was opened while it was made
+  device.launch(kernel, grid, block, shared_bytes, params);
 }
 
 const bool launches_go_there = (cuda::shim::launch_elsewhere(launch_on_device), true);
