@@ -27,9 +27,9 @@ struct ProductShape {
   ProductOut out = ProductOut::narrow;
   std::uint32_t n = 0;
   std::uint32_t k = 0;
-  std::uint32_t ld_a = 0;  ///< k or more.
-  std::uint32_t ld_c = 0;  ///< n or more.
-  auto operator<=>(const ProductShape&) const = default;
+  std::uint32_t ld_a = 0;                                 ///< k or more.
+  std::uint32_t ld_c = 0;                                 ///< n or more.
+  auto operator<=>(const ProductShape&) const = default;  // NOLINT(modernize-use-nullptr): no pointer is there
 
   [[nodiscard]] std::size_t out_bytes() const { return out == ProductOut::narrow ? kNarrowBytes : sizeof(float); }
   /// "bf16 2304x768, rows of 768 and 2304, narrow"

@@ -62,7 +62,7 @@ class Products {
   struct Key {
     ProductShape shape;
     std::vector<std::size_t> rows;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): no pointer is there
   };
   struct Entry {
     std::mutex mutex;
