@@ -59,6 +59,15 @@ TEST_CASE("blas: a sum that is another at some place is refused, and the next al
   }
 }
 
+TEST_CASE("blas: each single row of a bucket is tried with what shows it") {
+  for (std::size_t row = 60; row < 60 + cuda::Probe::kRows; ++row) {
+    INFO(row);
+    BlasRig rig(algorithms(
+        {summing([=](const FakeOutput& at) { return at.rows == 128 && at.row == row ? FakeSum::halves : FakeSum::forward; }), {}}));
+    CHECK(rig.choice(small_shape(ProductType::bf16)) == 1U);
+  }
+}
+
 TEST_CASE("blas: one output that is another is found out where it is not rounded to a narrow type") {
   const auto type = GENERATE(ProductType::f16, ProductType::bf16);
   const auto how = GENERATE(FakeSum::backward, FakeSum::halves, FakeSum::blocks);

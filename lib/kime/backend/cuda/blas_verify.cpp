@@ -7,8 +7,8 @@ namespace kime::cuda {
 
 namespace {
 
-// What is copied to the host at a time.
-constexpr std::size_t kStaging = std::size_t{16} << 20;
+// What is copied to the host at a time: a megabyte or so.
+constexpr std::size_t kRowsAtATime = 128;
 constexpr std::size_t kSlabAlignment = 256;
 
 // Which of the probe's rows stands first, for each number of rows in several placings.
@@ -159,10 +159,9 @@ Result<bool> Trial::take_references(const BlasAlgo& algo) {
 
 // Whether all rows of c are as the references.
 Result<bool> Trial::same(std::size_t rows, std::size_t first) {
-  const std::size_t each = std::max<std::size_t>(1, kStaging / c_stride());
   bool all = true;
-  for (std::size_t row = 0; row < rows && all; row += each) {
-    const std::size_t count = std::min(each, rows - row);
+  for (std::size_t row = 0; row < rows && all; row += kRowsAtATime) {
+    const std::size_t count = std::min(kRowsAtATime, rows - row);
     const auto got = download(row, count);
     if (!got) {
       return got.error();
