@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/cuda/fake/fake_cublaslt.h"
 #include "tests/cuda/fake/shim_kernels.h"
 
 namespace kime::test {
@@ -47,6 +48,7 @@ class ShimDriver {
   FakeCuda fake_;
 };
 const ShimDriver driver;
+const FakeBlas blas;
 
 }  // namespace
 
@@ -65,4 +67,8 @@ extern "C" Code cuGetProcAddress(const char* symbol, void** found, int version, 
 extern "C" Code cuGetProcAddress_v2(const char* symbol, void** found, int version, unsigned long long flags, SymbolStatus* status) {
   return reinterpret_cast<kime::cuda::GetProcAddress>(kime::test::FakeCuda::symbol("cuGetProcAddress_v2"))(symbol, found, version, flags,
                                                                                                            status);
+}
+// For the fake cuBLASLt's library, which works on this driver's streams.
+extern "C" const kime::cuda::BlasApi* kime_fake_cublaslt() {
+  return &kime::test::FakeBlas::api();
 }
