@@ -27,8 +27,8 @@ class Stream {
   [[nodiscard]] StreamHandle handle() const { return handle_; }
   [[nodiscard]] Marks& marks() { return marks_; }
 
-  /// Device memory of its own for what works in it one call after another; as large as what was first asked for. Errors: `device`; more than
-  /// that.
+  /// Device memory of its own for what works in it one call after another; as large as what was first asked for. Errors: `device`; more
+  /// than that.
   Result<DeviceAddress> workspace(std::size_t bytes);
 
   Status record(Ticket ticket);
