@@ -39,6 +39,12 @@ class HostSink final : public cuda::WeightSink {
   std::vector<std::byte> piece_;
 };
 
+// Fills a vector, which may be empty, with what stands at an address.
+template <class T>
+void take(const std::byte* from, std::vector<T>& to) {
+  std::copy_n(from, to.size() * sizeof(T), reinterpret_cast<std::byte*>(to.data()));
+}
+
 /// A model, ready to run batches over the shim.
 class Shimmed {
  public:
@@ -117,8 +123,8 @@ class Shimmed {
     Outputs scores;
     scores.logits.resize(batch.markers.size());
     scores.act.resize(batch.seqs());
-    std::memcpy(scores.logits.data(), outputs.data() + out.logits, scores.logits.size() * sizeof(float));
-    std::memcpy(scores.act.data(), outputs.data() + out.act, scores.act.size() * sizeof(scores.act[0]));
+    take(outputs.data() + out.logits, scores.logits);
+    take(outputs.data() + out.act, scores.act);
     return scores;
   }
 
@@ -162,9 +168,7 @@ Bucket bucket_for(const Batch& batch) {
 }
 
 bool same(const Outputs& a, const Outputs& b) {
-  return a.logits.size() == b.logits.size() && a.act.size() == b.act.size() &&
-         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
-         std::memcmp(a.act.data(), b.act.data(), a.act.size() * sizeof(a.act[0])) == 0;
+  return a.logits == b.logits && a.act == b.act;
 }
 
 // In parts of the largest score: roundings of activations to the element type, which layers carry on.
