@@ -206,7 +206,7 @@ Status CudaDriver::wait_for(Stream& stream, Stream& other, Ticket ticket) {
   return (*event)->wait_in(context, stream.handle());
 }
 
-Result<CudaDriver::Layout> CudaDriver::layout(const Graph& graph, const TensorSource& tensors) {
+Result<CudaDriver::Layout> CudaDriver::layout(const Graph& graph, const TensorSource& tensors) const {
   if (!has_kernels_) {
     return Error(ErrorKind::device, "this kime was built without its CUDA kernels");
   }

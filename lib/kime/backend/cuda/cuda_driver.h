@@ -72,7 +72,7 @@ class CudaDriver {
   Status wait_for(Stream& stream, Stream& other, Ticket ticket);
 
   /// Errors: also `device`, for a kime without its CUDA kernels.
-  Result<Layout> layout(const Graph& graph, const TensorSource& tensors);
+  Result<Layout> layout(const Graph& graph, const TensorSource& tensors) const;
   Status load(Stream& stream, const Graph& graph, const Layout& layout, const TensorSource& tensors, Place<Slab> place);
   Result<Code> compile(const Graph& graph, const Bucket& bucket, const HardwareLimits& limits);
   [[nodiscard]] std::size_t arena_bytes(std::size_t /*ordinal*/, const Code& code) const { return code.arena_bytes(); }

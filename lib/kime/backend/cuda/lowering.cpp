@@ -44,7 +44,7 @@ template <class Params>
 class Call {
  public:
   static_assert(std::is_trivially_copyable_v<Params>);
-  Call(std::string kernel, const Shape& shape) : params{} {
+  Call(std::string kernel, const Shape& shape) {
     launch_.kernel = std::move(kernel);
     launch_.grid = {shape.grid_x, shape.grid_y};
     launch_.threads = shape.threads;
@@ -65,7 +65,7 @@ class Call {
     return std::move(launch_);
   }
 
-  Params params;
+  Params params{};
 
  private:
   KernelLaunch launch_;

@@ -8,7 +8,7 @@ namespace kime::cuda {
 
 Modules::~Modules() {
   if (!modules_.empty() && context_->bind()) {
-    for (const ModuleHandle module : modules_) {
+    for (ModuleHandle module : modules_) {
       static_cast<void>(context_->api().module_unload(module));
     }
   }

@@ -44,7 +44,7 @@ Result<Routine> Routine::link(std::shared_ptr<DeviceParts> parts, const Graph& g
   }
   routine.counts_ = *set;
   for (LoweredStep& step : lowered.steps) {
-    KernelLaunch& launch = std::get<KernelLaunch>(step);
+    auto& launch = std::get<KernelLaunch>(step);
     if (launch.shared_bytes > facts.shared_bytes_per_block || launch.threads > facts.threads_per_block) {
       return Error(ErrorKind::unsupported,
                    fmt::format("{} needs {} threads and {} bytes of shared memory; {} has {} and {}", launch.kernel, launch.threads,
