@@ -34,11 +34,11 @@ def library(names):
 
 class Driver:
     def __init__(self):
-        self.library = library([os.environ.get("KIME_CUDA_DRIVER", "libcuda.so.1")])
+        self.opened = library([os.environ.get("KIME_CUDA_DRIVER", "libcuda.so.1")])
 
     def call(self, name, *arguments):
         found = c_void_p()
-        if self.library.cuGetProcAddress(name.encode(), byref(found), CUDA_VERSION, c_uint64(0)) != 0 or not found:
+        if self.opened.cuGetProcAddress(name.encode(), byref(found), CUDA_VERSION, c_uint64(0)) != 0 or not found:
             sys.exit(f"gemm_rate: the driver has no {name}")
         code = ctypes.CFUNCTYPE(c_int, *(type(argument) if not hasattr(argument, "_obj") else c_void_p for argument in arguments))(found.value)(*arguments)
         if code != 0:
@@ -53,12 +53,12 @@ class Driver:
 class Blas:
     def __init__(self):
         named = os.environ.get("KIME_CUBLASLT")
-        self.library = library([named] if named else ["libcublasLt.so.13", "libcublasLt.so.12"])
+        self.opened = library([named] if named else ["libcublasLt.so.13", "libcublasLt.so.12"])
 
     def call(self, name, *arguments):
-        if not hasattr(self.library, name):
-            sys.exit(f"gemm_rate: {self.library._name} has no {name}")
-        code = getattr(self.library, name)(*arguments)
+        if not hasattr(self.opened, name):
+            sys.exit(f"gemm_rate: {self.opened._name} has no {name}")
+        code = getattr(self.opened, name)(*arguments)
         if code != 0:
             sys.exit(f"gemm_rate: {name}: status {code}")
 

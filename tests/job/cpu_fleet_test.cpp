@@ -16,20 +16,14 @@ ModelConfig small_config() {
   return config;
 }
 
-struct Scored {
-  std::vector<float> logits;
-  std::vector<std::array<float, 2>> act;
-  bool operator==(const Scored&) const = default;
-};
-
 // What each lane says about one batch.
-std::vector<Scored> score_on_all(Fleet& fleet, const BatchBuffer& buffer) {
-  std::vector<Scored> all;
+std::vector<Outputs> score_on_all(Fleet& fleet, const BatchBuffer& buffer) {
+  std::vector<Outputs> all;
   for (const auto& lane : fleet.lanes()) {
     lane->host->buffer = buffer;
     Bucket bucket;
     REQUIRE(!lane->score(bucket));
-    all.push_back({lane->host->outputs[0].logits, lane->host->outputs[0].act});
+    all.push_back(lane->host->outputs[0]);
   }
   return all;
 }
@@ -46,7 +40,7 @@ TEST_CASE("devices that share memory read weights in place, others copy them fro
   for (int i = 0; i < 6; ++i) {
     push_record(buffer, random, config, 40);
   }
-  std::vector<Scored> want;
+  std::vector<Outputs> want;
   for (const bool share : {true, false}) {
     auto options = runtime_config({.threads = 3, .virtual_cpus = 3, .streams = {StreamStrategy::Kind::number, 2}});
     options.driver.share_memory = share;

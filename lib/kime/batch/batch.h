@@ -51,6 +51,7 @@ class BatchBuffer {
 struct Outputs {
   std::vector<float> logits;              ///< One per marker, in batch order.
   std::vector<std::array<float, 2>> act;  ///< One pair per sequence.
+  bool operator==(const Outputs&) const = default;
 };
 
 }  // namespace kime

@@ -68,7 +68,7 @@ void add_cuda(nlohmann::json& document, const CudaDriver::Config& config, Stream
     miss("cuda", driver.error().message());
     return;
   }
-  const std::string no_kernels = config.images.empty() ? "this kime was built without its CUDA kernels" : "";
+  const std::string no_kernels = config.images.empty() ? CudaDriver::kNoKernels : "";
   if (!no_kernels.empty()) {
     miss("cuda", no_kernels);
   }

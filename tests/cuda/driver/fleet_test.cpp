@@ -94,10 +94,6 @@ class GpuFleet {
   bool faulty = false;  ///< A test has made calls fail, so that something may be left.
 };
 
-bool same(const Outputs& a, const Outputs& b) {
-  return a.logits == b.logits && a.act == b.act;
-}
-
 }  // namespace
 
 TEST_CASE("fleet: fake GPUs score as the float64 reference, with the same bits on every device and stream") {
@@ -113,7 +109,7 @@ TEST_CASE("fleet: fake GPUs score as the float64 reference, with the same bits o
       std::vector<Outputs> all(4);
       for (std::size_t i = 0; i < 4; ++i) {
         REQUIRE(GpuFleet::score(*over.fleet->lanes()[i], buffer, all[i]).empty());
-        CHECK(same(all[i], all[0]));
+        CHECK(all[i] == all[0]);
       }
       CHECK(distance(all[0], over.reference(buffer)) < (precision == Precision::f32 ? 100 * kUnit : 0.03));
     }
@@ -137,7 +133,7 @@ TEST_CASE("fleet: lanes at work at the same time, on graphs that are replayed") 
       for (std::size_t i = 0; i < 6; ++i) {
         Outputs got;
         wrong[lane] += GpuFleet::score(*lanes[lane], buffers[(i + lane) % 3], got);
-        wrong[lane] += same(got, want[(i + lane) % 3]) ? "" : "other bits";
+        wrong[lane] += got == want[(i + lane) % 3] ? "" : "other bits";
       }
     });
   }
@@ -166,7 +162,7 @@ TEST_CASE("fleet: where memory for graphs is short the oldest go, and without an
     GpuFleet over(config, Precision::bf16, 1);
     REQUIRE(over.error.empty());
     REQUIRE(GpuFleet::score(*over.fleet->lanes()[0], over.batch(1, 4), got).empty());
-    CHECK(same(got, want));
+    CHECK(got == want);
     CHECK(over.fake.calls("cuGraphLaunch") == 0);
     CHECK(graphs(over)["kept"] == 0);
   }
@@ -176,7 +172,7 @@ TEST_CASE("fleet: where memory for graphs is short the oldest go, and without an
   for (const std::size_t records : {4U, 20U, 60U, 4U}) {  // three buckets, then the first again
     REQUIRE(GpuFleet::score(*over.fleet->lanes()[0], over.batch(1, records), got).empty());
   }
-  CHECK(same(got, want));
+  CHECK(got == want);
   CHECK(over.fake.calls("cuGraphInstantiateWithFlags") >= 4);
   CHECK(graphs(over)["kept"] == 2);
   CHECK(graphs(over)["evicted"] == 2);
@@ -203,7 +199,7 @@ TEST_CASE("fleet: every call that fails is an error of its own, and no wrong sco
         Outputs got;
         const std::string failure = GpuFleet::score(*over.fleet->lanes()[0], buffer, got);
         if (failure.empty()) {
-          CHECK(same(got, want));
+          CHECK(got == want);
           CHECK((over.fake.calls(function) - before < nth || code == Code::out_of_memory));
         } else {
           CHECK_THAT(failure, Contains("CUDA_ERROR_"));

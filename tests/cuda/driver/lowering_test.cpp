@@ -167,10 +167,6 @@ Bucket bucket_for(const Batch& batch) {
   return {batch.ids.size(), batch.seqs(), batch.markers.size()};
 }
 
-bool same(const Outputs& a, const Outputs& b) {
-  return a.logits == b.logits && a.act == b.act;
-}
-
 // In parts of the largest score: roundings of activations to the element type, which layers carry on.
 double allowed(Precision precision) {
   switch (precision) {
@@ -208,7 +204,7 @@ TEST_CASE("lowering: random models score as the float64 reference") {
       const double error = distance(exact, reference_model(config, weights, batch));
       CHECK(error < allowed(precision));
       const Bucket larger{batch.ids.size() + 100, batch.seqs() + 3, batch.markers.size() + 9};
-      CHECK(same(exact, model.run(batch, larger, 1, seed + 1)));
+      CHECK(exact == model.run(batch, larger, 1, seed + 1));
     }
   }
 }
@@ -238,7 +234,7 @@ TEST_CASE("lowering: a record has the same bits alone and in company, on small d
       Outputs part;
       part.logits.assign(scores.logits.begin() + together.mcu[s], scores.logits.begin() + together.mcu[s + 1]);
       part.act = {scores.act[s]};
-      CHECK(same(alone, part));
+      CHECK(alone == part);
     }
   }
 }
@@ -269,7 +265,7 @@ TEST_CASE("lowering: products of a library take the kernels' places, with biases
     CHECK(std::ranges::count_if(asked, &cuda::ProductLaunch::added) == 2 * 2 + 2);
     asked.clear();
     const auto refuses = [](const cuda::ProductLaunch& /*product*/) { return false; };
-    CHECK(same(model.run(batch, bucket_for(batch), 4, 1, refuses), model.run(batch, bucket_for(batch), 4)));
+    CHECK(model.run(batch, bucket_for(batch), 4, 1, refuses) == model.run(batch, bucket_for(batch), 4));
   }
   Shimmed full(config, weights, Precision::f32);
   BatchBuffer buffer;

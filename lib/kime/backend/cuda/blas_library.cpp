@@ -8,15 +8,6 @@
 
 namespace kime::cuda {
 
-namespace {
-
-std::string version_of(const BlasApi& api) {
-  const std::size_t version = api.get_version();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-}  // namespace
-
 Result<BlasLibrary> resolve_blas(const Symbols& symbols, const std::string& name) {
   BlasLibrary library;
   std::vector<std::string_view> lacking;
@@ -30,7 +21,7 @@ Result<BlasLibrary> resolve_blas(const Symbols& symbols, const std::string& name
     return Error(ErrorKind::device,
                  fmt::format("{} lacks the function{} {}", name, lacking.size() == 1 ? "" : "s", fmt::join(lacking, ", ")));
   }
-  library.version = version_of(library.api);
+  library.version = cublaslt_version(library.api.get_version());
   return library;
 }
 
@@ -44,7 +35,7 @@ Result<BlasLibrary> open_blas(const CublasLt& found) {
 }
 
 BlasLibrary start_blas(const BlasApi& api) {
-  return {api, version_of(api)};
+  return {api, cublaslt_version(api.get_version())};
 }
 
 Error blas_error(const BlasApi& api, std::string_view function, BlasStatus status) {

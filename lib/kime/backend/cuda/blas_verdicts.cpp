@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <array>
 #include <charconv>
@@ -25,12 +26,8 @@ constexpr std::string_view kChecksum = "\nchecksum ";
 constexpr std::size_t kDigits = 16;              // of a number
 constexpr std::uintmax_t kMostBytes = 1U << 20;  // a file that is larger is none of these
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  }
-  return hash;
+std::uint64_t hash_of(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
 }
 
 std::string file_text(const std::string& key, const ProductVerdict& verdict) {
@@ -42,7 +39,7 @@ std::string file_text(const std::string& key, const ProductVerdict& verdict) {
   } else {
     text += kNone;
   }
-  return fmt::format("{}{}{:016x}\n", text, kChecksum, fnv1a(text));
+  return fmt::format("{}{}{:016x}\n", text, kChecksum, hash_of(text));
 }
 
 // What a file of this key says, if it is in order: then it is what would be written for what it says.
@@ -82,7 +79,7 @@ Result<ProductVerdict> ProductVerdicts::get(const std::string& key, const Usable
   }
   std::string path;
   if (!folder_.empty()) {
-    path = (std::filesystem::path(folder_) / fmt::format("{:016x}.kimep", fnv1a(key))).string();
+    path = (std::filesystem::path(folder_) / fmt::format("{:016x}.kimep", hash_of(key))).string();
     auto stored = from_file(path, key, usable);
     if (!stored) {
       return std::move(stored).error();

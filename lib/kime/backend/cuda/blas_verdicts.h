@@ -25,7 +25,7 @@ struct ProductVerdict {
 ///   kime products, format 1
 ///   the key
 ///   algorithm none, or algorithm and 128 hexadecimal digits
-///   checksum and 16 hexadecimal digits, FNV-1a of all before it
+///   checksum and 16 hexadecimal digits, XXH3 of all before it
 /// A file is believed only when all of it is as it should be, and its algorithm is still taken; what is wrong with one costs a notice and
 /// the time to verify and to write it anew, never the run. Thread-safe; one object serves all devices.
 class ProductVerdicts {

@@ -208,7 +208,7 @@ Status CudaDriver::wait_for(Stream& stream, Stream& other, Ticket ticket) {
 
 Result<CudaDriver::Layout> CudaDriver::layout(const Graph& graph, const TensorSource& tensors) const {
   if (!has_kernels_) {
-    return Error(ErrorKind::device, "this kime was built without its CUDA kernels");
+    return Error(ErrorKind::device, kNoKernels);
   }
   return Layout::make(graph, tensors);
 }

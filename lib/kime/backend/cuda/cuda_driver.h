@@ -23,6 +23,8 @@ namespace kime {
 class CudaDriver {
  public:
   static constexpr std::string_view kName = "cuda";
+  /// What keeps a kime without any images from scoring.
+  static constexpr const char* kNoKernels = "this kime was built without its CUDA kernels";
 
   struct Config {
     std::string libcuda = "libcuda.so.1";

@@ -128,6 +128,10 @@ Result<DriverLibrary> open_driver(const std::string& name) {
   return resolve_driver(symbols_of(opened.handle), name);
 }
 
+std::string cublaslt_version(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 Result<CublasLt> find_cublaslt(const std::vector<std::string>& names) {
   std::string broken;
   for (const auto& name : names) {
@@ -143,8 +147,7 @@ Result<CublasLt> find_cublaslt(const std::vector<std::string>& names) {
     if (get_version == nullptr) {
       return missing(fmt::format("{} is no cuBLASLt: it lacks cublasLtGetVersion", name));
     }
-    const std::size_t version = get_version();
-    return CublasLt{name, fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)};
+    return CublasLt{name, cublaslt_version(get_version())};
   }
   return missing(broken.empty() ? fmt::format("there is no cuBLASLt: none of {} was found", fmt::join(names, ", "))
                                 : fmt::format("cuBLASLt cannot be loaded: {}", broken));

@@ -35,6 +35,9 @@ struct CublasLt {
   std::string version;  ///< "12.4.5".
 };
 
+/// "12.4.5" of 120405, as the library counts.
+[[nodiscard]] std::string cublaslt_version(std::size_t version);
+
 /// The first of the libraries that is there. Errors: `device`: none is, or it does not say its version.
 Result<CublasLt> find_cublaslt(const std::vector<std::string>& names);
 

@@ -59,30 +59,28 @@ Result<Routine> Routine::link(std::shared_ptr<DeviceParts> parts, const Graph& g
   return routine;
 }
 
+DeviceAddress Routine::address_of(const Ref& ref, const LaunchAddresses& addresses) const {
+  switch (ref.region) {
+    case Region::weights:
+      return addresses.weights + ref.offset;
+    case Region::inputs:
+      return addresses.inputs + ref.offset;
+    case Region::outputs:
+      return addresses.outputs + ref.offset;
+    case Region::cosine:
+      return ropes_[ref.offset]->cosine();
+    case Region::sine:
+      return ropes_[ref.offset]->sine();
+    case Region::arena:
+      break;
+  }
+  return addresses.arena + ref.offset;
+}
+
 Status Routine::launch(const Step& step, StreamHandle stream, const LaunchAddresses& addresses) const {
   std::vector<std::byte> params = step.launch.params;
   for (const auto& pointer : step.launch.pointers) {
-    DeviceAddress address = 0;
-    switch (pointer.to.region) {
-      case Region::weights:
-        address = addresses.weights + pointer.to.offset;
-        break;
-      case Region::arena:
-        address = addresses.arena + pointer.to.offset;
-        break;
-      case Region::inputs:
-        address = addresses.inputs + pointer.to.offset;
-        break;
-      case Region::outputs:
-        address = addresses.outputs + pointer.to.offset;
-        break;
-      case Region::cosine:
-        address = ropes_[pointer.to.offset]->cosine();
-        break;
-      case Region::sine:
-        address = ropes_[pointer.to.offset]->sine();
-        break;
-    }
+    const DeviceAddress address = address_of(pointer.to, addresses);
     std::memcpy(params.data() + pointer.at, &address, sizeof(address));
   }
   void* parameters[] = {params.data()};  // the driver copies them

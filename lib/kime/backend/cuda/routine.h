@@ -44,6 +44,7 @@ class Routine {
   };
   Routine(std::shared_ptr<DeviceParts> parts, BucketCode code);
 
+  [[nodiscard]] DeviceAddress address_of(const Ref& ref, const LaunchAddresses& addresses) const;
   Status launch(const Step& step, StreamHandle stream, const LaunchAddresses& addresses) const;
   Status launch_all(StreamHandle stream, const LaunchAddresses& addresses) const;
   Result<GraphHandle> capture(StreamHandle stream, const LaunchAddresses& addresses) const;
