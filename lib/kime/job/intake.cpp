@@ -1,6 +1,9 @@
 #include "kime/job/intake.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "kime/io/digest.h"
 
 namespace kime {
 
@@ -16,11 +19,63 @@ Result<Intake> Intake::open(IntakeOptions options) {
     }
     intake.readers_.push_back(*std::move(reader));
   }
+  intake.end_ = intake.readers_.size();
   return intake;
 }
 
+Result<bool> Intake::begin(const std::optional<Shard>& shard, const std::optional<InputPlace>& place) {
+  std::vector<FilePart> parts;
+  if (shard) {
+    auto found = shard_parts(*shard);
+    if (!found) {
+      return std::move(found).error();
+    }
+    parts = *std::move(found);
+    const auto in_shard = [](const FilePart& part) { return part.begin < part.end; };
+    current_ = static_cast<std::size_t>(std::ranges::find_if(parts, in_shard) - parts.begin());
+    end_ = parts.size() - static_cast<std::size_t>(std::find_if(parts.rbegin(), parts.rend(), in_shard) - parts.rbegin());
+  }
+  current_ = place ? place->file : current_;
+  for (std::size_t file = current_; file < end_; ++file) {
+    const auto known = place && place->file == file ? std::optional(place->place) : std::nullopt;
+    std::optional<LineRange> range = LineRange{.begin = known.value_or(LinePlace())};
+    if (shard && parts[file].end - parts[file].begin < parts[file].size) {
+      auto found = lines_of(readers_[file].source(), parts[file], known);
+      if (!found) {
+        return std::move(found).error();
+      }
+      range = *found;
+    } else if (!known) {
+      continue;
+    }
+    if (!range) {
+      return false;
+    }
+    const auto kept = readers_[file].keep_to(*range);
+    if (!kept) {
+      return kept.error();
+    }
+    if (*kept == LineReader::Next::stopped) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<std::vector<FilePart>> Intake::shard_parts(Shard shard) const {
+  std::vector<std::uint64_t> sizes;
+  for (const LineReader& reader : readers_) {
+    const auto mark = mark_of(reader.source().fd(), std::string(reader.name()));
+    if (!mark) {
+      return mark.error();
+    }
+    sizes.push_back(mark->bytes);
+  }
+  return file_parts(sizes, shard);
+}
+
 bool Intake::ready() {
-  return current_ == readers_.size() || readers_[current_].ready();
+  return current_ >= end_ || readers_[current_].ready();
 }
 
 Intake::Next Intake::next(Record& record, Where& where, std::optional<RecordError>& error) {
@@ -29,7 +84,7 @@ Intake::Next Intake::next(Record& record, Where& where, std::optional<RecordErro
     if (failure_) {
       return Next::broken;
     }
-    if (current_ == readers_.size()) {
+    if (current_ >= end_) {
       return Next::end;
     }
     auto got = readers_[current_].next(line);
@@ -46,6 +101,7 @@ Intake::Next Intake::next(Record& record, Where& where, std::optional<RecordErro
     ++current_;
   }
   where.line = line.number;
+  where.after = {current_, line.after};
   where.file = readers_.size() > 1 ? readers_[current_].name() : std::string_view();
   if (line.too_long) {
     record = {};
