@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "inputs.h"
+#include "kime/base/words.h"
 #include "kime/io/output.h"
 #include "kime/job/score_lines.h"
 #include "signals.h"

@@ -18,8 +18,10 @@
 #include "inputs.h"
 #include "job_output.h"
 #include "kime/backend/cpu/peak.h"
+#include "kime/base/words.h"
 #include "kime/job/job_fields.h"
 #include "kime/job/score_job.h"
+#include "progress_display.h"
 #include "signals.h"
 
 namespace kime::app {
@@ -36,6 +38,7 @@ struct Options {
   ShardOption shard;
   std::string stats;
   std::string trace;
+  ProgressOption progress;
   bool quiet = false;
   bool verbose = false;
 };
@@ -84,6 +87,8 @@ struct Prepared {
   Inputs inputs;
   JobOutput output;
   ScoreOptions score;
+  std::shared_ptr<StatusLine> status = std::make_shared<StatusLine>();
+  std::unique_ptr<JobProgress> progress = std::make_unique<JobProgress>();
   std::vector<Calibration> calibrations;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
@@ -122,7 +127,7 @@ Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prep
   }
   FleetOptions fleet;
   if (!options.quiet) {
-    fleet.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+    fleet.notice = [status = prepared.status](const std::string& text) { status->say(text); };
   }
   if (prepared.trace) {
     fleet.observe = [rows = std::make_shared<StreamRows>(*prepared.trace)](const std::string& stream, const TaskSpan& span) {
@@ -145,17 +150,18 @@ std::string from_cache(const cpu::WeightCache* cache) {
                                      : fmt::format("; {} of {} weights from the cache", counts.read, counts.loads);
 }
 
-Result<ScoreOptions> score_options(const Options& options, std::size_t models) {
+Result<ScoreOptions> score_options(const Options& options, const Prepared& prepared) {
   ScoreOptions score = options.score;
-  if (models > 1 && score.ensemble == Ensemble::mean) {
+  if (prepared.inputs.checkpoints.size() > 1 && score.ensemble == Ensemble::mean) {
     if (options.emit_given && score.emit == Emit::logits) {
       return Error(ErrorKind::input, "--ensemble mean averages probabilities and has no logits: use --emit probs, or --ensemble logits");
     }
     score.emit = options.emit_given ? score.emit : Emit::probs;
   }
   if (!options.quiet) {
-    score.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+    score.notice = [status = prepared.status](const std::string& text) { status->say(text); };
   }
+  score.progress = prepared.progress.get();
   return score;
 }
 
@@ -210,7 +216,7 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
     return std::move(output).error();
   }
   Prepared prepared(*std::move(inputs), *std::move(output));
-  auto score = score_options(options, prepared.inputs.checkpoints.size());
+  auto score = score_options(options, prepared);
   if (!score) {
     return std::move(score).error();
   }
@@ -283,7 +289,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
   return status;
 }
 
-ScoreSummary score_all(Prepared& prepared, Stop& stop) {
+ScoreSummary score_all(Prepared& prepared, ProgressForm form, Stop& stop) {
   const JobState& from = prepared.score.from;
   if (prepared.output.is_complete(prepared.score.on_error == OnError::stop)) {
     ScoreSummary summary;
@@ -293,6 +299,7 @@ ScoreSummary score_all(Prepared& prepared, Stop& stop) {
     summary.reached = from;
     return summary;
   }
+  const ProgressDisplay display(form, *prepared.progress, *prepared.status);
   return prepared.output.write([&](Output& output, const std::function<bool(const JobState&)>& reached) {
     prepared.score.reached = reached;
     return score(prepared.inputs.intake, *prepared.fleet, prepared.inputs.stage, prepared.calibrations, prepared.score, output, stop);
@@ -310,7 +317,7 @@ int run(const Options& options) {
   if (!options.quiet) {
     prepared->output.tell_of_start(prepared->score.on_error == OnError::stop);
   }
-  const ScoreSummary summary = score_all(*prepared, stop);
+  const ScoreSummary summary = score_all(*prepared, options.progress.form(options.quiet), stop);
   const int status = finish(summary, *prepared, options);
   if (prepared->fleet->hangs()) {
     std::fflush(nullptr);
@@ -367,7 +374,9 @@ void add_score(CLI::App& app, Run& run_command) {
       ->type_name("WHAT");
   command->add_option("--stats", options->stats, "Write what each device did, as one JSON document")->type_name("FILE");
   command->add_option("--trace", options->trace, "Write a timeline in the Chrome trace format, for ui.perfetto.dev")->type_name("FILE");
-  auto* quiet = command->add_flag("-q,--quiet", options->quiet, "No notices and no summary on standard error");
+  options->progress.add(*command);
+  auto* quiet =
+      command->add_flag("-q,--quiet", options->quiet, "No notices, no summary and, unless asked for, no progress on standard error");
   command->add_flag("-v,--verbose", options->verbose, "Say more on standard error")->excludes(quiet);
   command->footer(
       examples("  kime score records.jsonl -m checkpoint/ > scores.jsonl\n"

@@ -248,6 +248,14 @@ Result<std::optional<bool>> ByteSource::packed() {
   return *known == Got::bytes ? std::optional(state_->unpacker != nullptr) : std::nullopt;
 }
 
+std::uint64_t ByteSource::file_position() const {
+  return state_->file_bytes - (unpacks() ? 0 : state_->held.size());
+}
+
+bool ByteSource::unpacks() const {
+  return state_->unpacker != nullptr;
+}
+
 int ByteSource::fd() const {
   return state_->fd;
 }

@@ -50,6 +50,11 @@ class ByteSource {
   /// Whether it is compressed: nothing where the wake descriptor became readable before its first bytes were read. Errors: those of read().
   Result<std::optional<bool>> packed();
 
+  /// Bytes of the file up to what read() gives next; some more where it is packed.
+  [[nodiscard]] std::uint64_t file_position() const;
+  /// Whether it is known to be compressed.
+  [[nodiscard]] bool unpacks() const;
+
   /// For fstat and positioned reads; the source's own.
   [[nodiscard]] int fd() const;
   /// The name in messages: the path, or "standard input".

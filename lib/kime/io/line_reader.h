@@ -67,6 +67,8 @@ class LineReader {
   /// Whether next() would return at once; false means that it would wait for the input.
   bool ready();
 
+  /// Bytes of the file up to the line that is next; some more where it is packed.
+  [[nodiscard]] std::uint64_t file_position() const { return source_.file_position() - (source_.unpacks() ? 0 : end_ - begin_); }
   [[nodiscard]] std::string_view name() const { return source_.name(); }
   [[nodiscard]] ByteSource& source() { return source_; }
   [[nodiscard]] const ByteSource& source() const { return source_; }

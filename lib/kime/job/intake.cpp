@@ -20,27 +20,29 @@ Result<Intake> Intake::open(IntakeOptions options) {
     intake.readers_.push_back(*std::move(reader));
   }
   intake.end_ = intake.readers_.size();
+  if (auto parts = intake.shard_parts({})) {
+    intake.parts_ = *std::move(parts);
+  }
   return intake;
 }
 
 Result<bool> Intake::begin(const std::optional<Shard>& shard, const std::optional<InputPlace>& place) {
-  std::vector<FilePart> parts;
   if (shard) {
     auto found = shard_parts(*shard);
     if (!found) {
       return std::move(found).error();
     }
-    parts = *std::move(found);
+    parts_ = *std::move(found);
     const auto in_shard = [](const FilePart& part) { return part.begin < part.end; };
-    current_ = static_cast<std::size_t>(std::ranges::find_if(parts, in_shard) - parts.begin());
-    end_ = parts.size() - static_cast<std::size_t>(std::find_if(parts.rbegin(), parts.rend(), in_shard) - parts.rbegin());
+    current_ = static_cast<std::size_t>(std::ranges::find_if(parts_, in_shard) - parts_.begin());
+    end_ = parts_.size() - static_cast<std::size_t>(std::find_if(parts_.rbegin(), parts_.rend(), in_shard) - parts_.rbegin());
   }
   current_ = place ? place->file : current_;
   for (std::size_t file = current_; file < end_; ++file) {
     const auto known = place && place->file == file ? std::optional(place->place) : std::nullopt;
     std::optional<LineRange> range = LineRange{.begin = known.value_or(LinePlace())};
-    if (shard && parts[file].end - parts[file].begin < parts[file].size) {
-      auto found = lines_of(readers_[file].source(), parts[file], known);
+    if (shard && parts_[file].end - parts_[file].begin < parts_[file].size) {
+      auto found = lines_of(readers_[file].source(), parts_[file], known);
       if (!found) {
         return std::move(found).error();
       }
@@ -72,6 +74,18 @@ Result<std::vector<FilePart>> Intake::shard_parts(Shard shard) const {
     sizes.push_back(mark->bytes);
   }
   return file_parts(sizes, shard);
+}
+
+std::optional<double> Intake::part_read() const {
+  std::uint64_t all = 0;
+  std::uint64_t read = 0;
+  for (std::size_t file = 0; file < parts_.size(); ++file) {
+    const FilePart& part = parts_[file];
+    const std::uint64_t at = file < current_ ? part.end : file > current_ ? part.begin : readers_[file].file_position();
+    all += part.end - part.begin;
+    read += std::clamp(at, part.begin, part.end) - part.begin;
+  }
+  return all > 0 ? std::optional(static_cast<double>(read) / static_cast<double>(all)) : std::nullopt;
 }
 
 bool Intake::ready() {

@@ -58,6 +58,9 @@ class Intake {
   bool ready();
   [[nodiscard]] const Error& failure() const { return *failure_; }
   [[nodiscard]] const IntakeOptions& options() const { return options_; }
+  /// How much of the inputs' bytes has been read, 0 to 1; 1 for sure only once all has been. Nothing where a size is not known, since an
+  /// input is no file.
+  [[nodiscard]] std::optional<double> part_read() const;
   /// The inputs, in order.
   [[nodiscard]] std::span<const LineReader> inputs() const { return readers_; }
 
@@ -68,6 +71,7 @@ class Intake {
   IntakeOptions options_;
   RecordParser parser_;
   std::vector<LineReader> readers_;
+  std::vector<FilePart> parts_;  ///< Of each input, what belongs to this job; empty where there is one that is no file.
   std::size_t current_ = 0;
   std::size_t end_ = 0;  ///< Past the last input that is read.
   std::optional<Error> failure_;

@@ -61,6 +61,9 @@ class Job {
     summary_.failed = options.from.failed;
     summary_.tokens = options.from.tokens;
     summary_.reached = options.from;
+    if (options.progress != nullptr) {
+      options.progress->begin(fleet, records_read_);
+    }
   }
 
   ScoreSummary run() {
@@ -112,6 +115,7 @@ class Job {
           input_failure_ = intake_.failure().text();
           [[fallthrough]];
         case Intake::Next::end:
+          all_read_ = true;
           dispatch();
           return;
       }
@@ -120,6 +124,7 @@ class Job {
 
   void take(std::uint64_t number, Slot& slot, const std::optional<RecordError>& error) {
     const Record& record = slot.record;
+    ++records_read_;
     if (error) {
       slot.failed = true;
       append_error_line(record, slot.where, *error, slot.text);
@@ -136,6 +141,9 @@ class Job {
 
   void dispatch() {
     trace_.read(reading_since_, window_.records(), window_.tokens());
+    if (options_.progress != nullptr) {
+      options_.progress->read(records_read_, intake_.part_read(), all_read_);
+    }
     std::vector<Work> packed;
     window_.pack_all(buckets_, [this, &packed](std::vector<std::uint64_t> numbers) {
       Work& work = packed.emplace_back();
@@ -185,6 +193,9 @@ class Job {
       }
       ring_.release(ready);
       trace_.wrote(begin);
+      if (options_.progress != nullptr) {
+        options_.progress->wrote(summary_.scored, summary_.failed, summary_.tokens);
+      }
       if (ring_.ready() == 0 && !flush()) {
         end_early();
         return;
@@ -284,6 +295,8 @@ class Job {
   Window window_;
   std::string input_failure_;
   bool started_ = false;
+  std::uint64_t records_read_ = options_.from.scored + options_.from.failed;
+  bool all_read_ = false;
   std::vector<Bucket> first_buckets_;  ///< The lanes read it once they have pulled a batch.
   std::uint64_t reading_since_ = Trace::now();
 

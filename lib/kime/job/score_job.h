@@ -13,6 +13,7 @@
 #include "kime/io/score_writer.h"
 #include "kime/job/fleet.h"
 #include "kime/job/intake.h"
+#include "kime/job/job_progress.h"
 #include "kime/job/run_stats.h"
 #include "kime/job/score_lines.h"
 #include "kime/job/stage.h"
@@ -35,6 +36,7 @@ struct ScoreOptions {
   Ensemble ensemble = Ensemble::mean;              ///< For several checkpoints.
   std::function<void(const std::string&)> notice;  ///< Hears of devices that are retired; from any thread.
   Trace* trace = nullptr;                          ///< Where the timeline goes, if anywhere; outlives the run.
+  JobProgress* progress = nullptr;                 ///< Hears how far the run is, if anybody looks; outlives it.
   JobState from;                                   ///< What an earlier run did of this job, where the intake goes on.
   /// Hears how far the job is whenever the output has taken all lines so far, on the writer's thread; false ends the job, as an output
   /// that takes no more does.
