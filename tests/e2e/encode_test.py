@@ -268,15 +268,13 @@ class WithoutTheLibrary(unittest.TestCase):
 
 class Pipeline(EncodeCase):
     def test_into_kime_score(self):
-        records = encode(stdin=jsonl(request("Hey team, I want to cancel my subscription. This is an emergency, answer right now.", id="t",
-                                             question={"type": "noul", "instructions": "The matter is an emergency."}), {"id": "bad", "state": 1}, 3, request("x", "q", {"type": "rank"}, id="u")))
-        scored = kime("score", "-m", DEMO, "--emit", "answer", stdin=records.stdout)
+        records = encode(os.path.join(TESTDATA, "encode", "example.jsonl"), "-", stdin=jsonl({"id": {"a": 1}, "state": 1}, 3)).stdout
+        scored = kime("score", "-m", DEMO, "--emit", "answer", stdin=records)
         self.assertEqual(scored.returncode, 1)
-        answer, *errors = lines(scored.stdout)
-        self.assertEqual(answer["id"], "t/q")
-        self.assertGreater(answer["noul"], 0.5)
-        self.assertEqual([(each["id"], each["error"]) for each in errors], [(each["id"], each["error"]) for each in lines(records.stdout)[1:]])
-        self.assertEqual([each["id"] for each in errors], ["bad", None, "u/q"])
+        made = lines(scored.stdout)
+        self.assertEqual([each["id"] for each in made], ["t-17/team", "t-17/urgent", "t-17/angry", "t-18/team", {"a": 1}, None])
+        self.assertEqual((made[0]["choice"], made[1]["score"], made[2]["noul"] > 0.5), (0, 2, True))
+        self.assertEqual([each["error"] for each in made[3:]], [each["error"] for each in lines(records)[3:]])
 
 
 if __name__ == "__main__":
