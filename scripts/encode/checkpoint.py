@@ -8,6 +8,7 @@ from layout import HEAD_LEAST, OPTION_TOKENS
 
 # Names that published tokenizers have, for those whose tokenizer_config.json does not say.
 USUAL = {"cls_token": ("[CLS]", "<s>", "<bos>"), "sep_token": ("[SEP]", "</s>", "<eos>"), "mask_token": ("[MASK]", "<mask>")}
+OTHERS = ("pad_token", "unk_token", "bos_token", "eos_token")
 KEPT_TEXTS = 4096  # question texts whose tokens are remembered ...
 KEPT_LENGTH = 1024  # ... where they are not longer than this
 
@@ -36,15 +37,20 @@ def limit(config, path, name, otherwise):
     return value
 
 
+def name_of(said):
+    """A token in tokenizer_config.json: its text, or an object with it."""
+    return said.get("content") if isinstance(said, dict) else said
+
+
 def special_tokens(folder, config_path, config, tokenizer):
     """The texts of [CLS], [SEP] and [MASK], whatever this tokenizer calls them, and their ids."""
     found = {}
     for name, usual in USUAL.items():
-        said = config.get(name)
-        said = said.get("content") if isinstance(said, dict) else said
-        if said is not None and not isinstance(said, str):
-            raise Unusable(f"{config_path}: {name} is {json.dumps(said)}, not a string")
-        text = said if said is not None else next((each for each in usual if tokenizer.token_to_id(each) is not None), None)
+        text = name_of(config.get(name))
+        if text is not None and not isinstance(text, str):
+            raise Unusable(f"{config_path}: {name} is {json.dumps(text)}, not a string")
+        if text is None:
+            text = next((each for each in usual if tokenizer.token_to_id(each) is not None), None)
         if text is None:
             raise Unusable(f"{folder}: the tokenizer has no {name}: neither tokenizer_config.json says which, nor is there any of {', '.join(usual)}")
         number = tokenizer.token_to_id(text)
@@ -52,6 +58,17 @@ def special_tokens(folder, config_path, config, tokenizer):
             raise Unusable(f"{config_path}: {name} is {json.dumps(text)}, which tokenizer.json does not have")
         found[name] = (text, number)
     return found
+
+
+def make_special(config_path, config, tokenizer):
+    """Special tokens stand for themselves in a text too, also those that only tokenizer_config.json calls so."""
+    more = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+    if not isinstance(more, (list, dict)):
+        raise Unusable(f"{config_path}: the extra special tokens are {json.dumps(more)}, neither a list nor an object")
+    named = [config.get(name) for name in (*USUAL, *OTHERS)] + list(more.values() if isinstance(more, dict) else more)
+    there = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    tokenizer.add_special_tokens([text for text in map(name_of, named)
+                                  if isinstance(text, str) and text not in there and tokenizer.token_to_id(text) is not None])
 
 
 class Checkpoint:
@@ -79,6 +96,7 @@ class Checkpoint:
         self.tokenizer.no_padding()
         self.tokenizer.encode_special_tokens = bool(config.get("split_special_tokens"))
         tokens = special_tokens(os.path.dirname(path), config_path, config, self.tokenizer)
+        make_special(config_path, config, self.tokenizer)
         (_, self.cls), (_, self.sep), (self.mask_text, self.mask) = (tokens[name] for name in USUAL)
         self._can_cut = cut.can_cut(self.tokenizer)
         self._remembered = lru_cache(KEPT_TEXTS)(self._encode)

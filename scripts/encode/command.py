@@ -85,10 +85,11 @@ def load(folder):
 
 def make_work(model, files, max_line):
     """What an encoding process does with a group."""
+    names = [os.fsencode(path).decode(errors="replace") if len(files) > 1 else None for path in files]
 
     def work(file, first, data):
         def origin(number):
-            return request_lines.Origin(number, files[file] if len(files) > 1 else None)
+            return request_lines.Origin(number, names[file])
 
         if data is None:
             return request_lines.error_line("null", origin(first), request_lines.too_long(max_line)).encode(), 0, 1

@@ -16,9 +16,9 @@ class Refused(Exception):
 
 
 class Repeated(dict):
-    """An object of the input that gives a name twice: the last value, as Python has it, and the first such name."""
+    """An object of the input that gives names twice: the last values, as Python has it, and these names in order."""
 
-    name = ""
+    names = ()
 
 
 def object_of(pairs):
@@ -26,12 +26,12 @@ def object_of(pairs):
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
-    repeated, seen = Repeated(made), set()
+    repeated, seen, twice = Repeated(made), set(), {}
     for name, _ in pairs:
         if name in seen:
-            repeated.name = name
-            break
+            twice[name] = None
         seen.add(name)
+    repeated.names = list(twice)
     return repeated
 
 
@@ -125,7 +125,7 @@ def rendered(question):
         raise Refused("json", f"it is {kind_of(question)}, not an object")
     for part in (question, question.get("criteria"), question.get("labels")):
         if isinstance(part, Repeated):
-            raise Refused("json", f"{json.dumps(part.name, ensure_ascii=False)} stands twice in one object")
+            raise Refused("json", f"{json.dumps(part.names[0], ensure_ascii=False)} stands twice in one object")
     qtype = question.get("type")
     if not isinstance(qtype, str) or qtype not in TYPES:
         raise Refused("json", f"type is {json.dumps(qtype, ensure_ascii=False)}; there are choice, score and noul" if "type" in question else "type is missing")

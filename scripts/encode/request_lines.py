@@ -71,7 +71,7 @@ class Job:
 
     def __init__(self, origin, line, checkpoint, max_line):
         self.origin = origin
-        self.questions = []  # (name, Head or Refused)
+        self.questions = []  # (name, type, Head), or (name, None, Refused)
         self.state, self.from_left, self.refused = "", False, None
         self.id, self.name = "null", None  # as JSON, and as text that begins the ids of its records
         try:
@@ -84,8 +84,9 @@ class Job:
             self.refused = refused
 
     def _identify(self, request, line):
-        if isinstance(request, Repeated) and request.name in FIELDS:
-            raise Refused("json", f"{request.name} stands twice")
+        twice = [name for name in getattr(request, "names", ()) if name in FIELDS]
+        if twice:
+            raise Refused("json", f"{twice[0]} stands twice")
         if "id" not in request:
             self.id, self.name = (quoted(str(self.origin)) if self.origin.file else str(self.origin)), str(self.origin)
         elif isinstance(request["id"], str):
@@ -105,7 +106,7 @@ class Job:
         if not isinstance(questions, dict):
             raise Refused("json", f"questions is {kind_of(questions)}, not an object of names and questions")
         if isinstance(questions, Repeated):
-            raise Refused("json", f"question {quoted(questions.name)} stands twice")
+            raise Refused("json", f"question {quoted(questions.names[0])} stands twice")
         self.state = text_of(request["state"])
         self.from_left = isinstance(request["state"], list)  # of a conversation the newest turns matter
         for name, question in questions.items():

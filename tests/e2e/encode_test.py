@@ -36,6 +36,13 @@ class Reference(EncodeCase):
     def test_limits_that_the_checkpoint_does_not_name(self):
         self.against("expected.jsonl", model=self.checkpoint())
 
+    def test_special_tokens_that_only_the_config_calls_so(self):
+        folder = self.checkpoint()
+        tokenizer = json.loads(read(folder, "tokenizer", "tokenizer.json"))
+        tokenizer["added_tokens"] = tokenizer["added_tokens"][:1]
+        self.path("checkpoint/tokenizer/tokenizer.json", json.dumps(tokenizer).encode())
+        self.against("expected.jsonl", model=folder)
+
     def test_the_demos_tickets(self):
         tickets = [ticket for ticket in lines(read(DEMO, "records.jsonl")) if ticket["qtype"] != "choice"]  # theirs lack descriptions
         requests = []
@@ -112,6 +119,13 @@ class Identity(EncodeCase):
         self.assertEqual([each["id"] for each in made], [f"{one}:1/q", f"{two}:1/q", None])
         self.assertEqual((made[2]["file"], made[2]["line"]), (two, 2))
 
+    def test_a_files_name_that_is_no_text(self):
+        odd = os.fsdecode(os.fsencode(self.path("one")) + b"\xff")
+        with open(odd, "wb") as out:
+            out.write(b"no\n")
+        made = self.records(odd, "-", stdin=b"", status=1)
+        self.assertEqual(made[0]["file"], self.path("one\ufffd"))
+
 
 class BadRequests(EncodeCase):
     def error(self, *args, **more):
@@ -137,7 +151,7 @@ class BadRequests(EncodeCase):
                 (b'{"state":' + b"1" * 5000 + b"}", None),
                 (b"[]", "it is a list, not an object"),
                 (b"17", "it is a number, not an object"),
-                (b'{"id":1,"id":2}', "id stands twice"),
+                (b'{"id":1,"x":1,"x":2,"id":2}', "id stands twice"),
                 (b'{"id":"r","state":' + b"[" * 1024 + b"]" * 1024 + b"}", "nested deeper than 1024 levels"),
                 (b"[" * 500000, "nested deeper than 1024 levels")):
             made = self.error(stdin=b"\n" + line + b"\n")
@@ -247,6 +261,8 @@ class Usage(EncodeCase):
         self.assertIn(f'{special}: mask_token is "[HIDE]", which tokenizer.json does not have', self.unusable(model=folder))
         self.path("checkpoint/tokenizer/tokenizer_config.json", b'{"cls_token":7}')
         self.assertIn(f"{special}: cls_token is 7, not a string", self.unusable(model=folder))
+        self.path("checkpoint/tokenizer/tokenizer_config.json", b'{"extra_special_tokens":7}')
+        self.assertIn(f"{special}: the extra special tokens are 7, neither a list nor an object", self.unusable(model=folder))
         os.remove(special)
         self.assertEqual(encode(model=folder).returncode, 0)  # by the names that are usual
         text = read(tokenizer).replace(b"[MASK]", b"[HIDE]")
