@@ -68,14 +68,18 @@ Status check_unlocked(int fd, const std::string& output) {
   return {};
 }
 
-// A link's target, as far as there is one, so that the link stays.
+// What a link leads to, there or not, so that the link stays. A circle of links stays as it is, and cannot be opened.
 std::string without_links(const std::string& path) {
+  std::filesystem::path at = path;
   std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) {
-    return path;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(at, error); ++links) {
+    const auto to = std::filesystem::read_symlink(at, error);
+    if (error) {
+      break;
+    }
+    at = at.parent_path() / to;  // an absolute one stands for itself
   }
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
+  return at.string();
 }
 
 std::string folder_of(const std::string& path) {
