@@ -390,13 +390,14 @@ Status OutputFile::give_name() const {
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
       return {};
     }
-    if (errno == EEXIST || file_at(path)) {
+    const int error = errno;
+    if (error == EEXIST || file_at(path)) {
       return Error(ErrorKind::input, fmt::format("{}: has come to be there while the job ran; its output is whole in {}, and --resume "
                                                  "--force puts that in its place",
                                                  path, partial));
     }
-    if (errno != EINVAL && errno != ENOSYS) {
-      return error_of(path, errno);
+    if (error != EINVAL && error != ENOSYS) {
+      return error_of(path, error);
     }
   }
   return std::rename(partial.c_str(), path.c_str()) == 0 ? Status() : Status(error_of(path, errno));
