@@ -30,16 +30,16 @@ void OutputOptions::add(CLI::App& command) {
 void ShardOption::add(CLI::App& command) {
   command
       .add_option("--shard", given,
-                  "Only part I of N of the inputs: whole lines, so that the N outputs one after another are the whole job's; keeps to one "
-                  "class of devices, as --reproducible does")
+                  "Only part I of N of the inputs, in whole lines: the N outputs, one after another, are what one run would write (which "
+                  "keeps to one class of devices, as with --reproducible)")
       ->type_name("I/N");
 }
 
 Result<std::optional<Shard>> ShardOption::parse() const {
-  if (given.empty()) {
+  if (!given) {
     return std::optional<Shard>();
   }
-  auto shard = parse_shard(given);
+  auto shard = parse_shard(*given);
   return shard ? Result<std::optional<Shard>>(*shard) : Error(ErrorKind::input, "--shard " + shard.error().message());
 }
 
@@ -47,8 +47,11 @@ Result<JobOutput> JobOutput::open(const OutputOptions& options, const std::optio
   JobOutput output;
   output.options_ = options;
   output.sharded_ = shard.has_value();
-  if (options.file.empty() && (options.resume || options.force)) {
+  if (!options.file && (options.resume || options.force)) {
     return Error(ErrorKind::input, fmt::format("{} is for an output file: name it with -o", options.resume ? "--resume" : "--force"));
+  }
+  if (options.file && options.file->empty()) {
+    return Error(ErrorKind::input, "-o: the file's name is empty");
   }
   if (options.file == "-") {
     return Error(ErrorKind::input, "-o -: for standard output leave -o out; to a file of this name write -o ./-");
@@ -58,7 +61,7 @@ Result<JobOutput> JobOutput::open(const OutputOptions& options, const std::optio
     return Error(ErrorKind::input, fmt::format("{}: {}", options.resume ? "--resume" : "--shard", again.error().message()));
   }
   output.repeatable_ = static_cast<bool>(again);
-  if (options.file.empty()) {
+  if (!options.file) {
     return output;
   }
   auto fields = input_fields(intake.inputs(), false);
@@ -70,7 +73,8 @@ Result<JobOutput> JobOutput::open(const OutputOptions& options, const std::optio
   for (const LineReader& reader : intake.inputs()) {
     descriptors.push_back(reader.source().fd());
   }
-  auto file = OutputFile::open({.path = options.file, .resume = options.resume, .force = options.force, .kime = KIME_VERSION}, descriptors);
+  auto file =
+      OutputFile::open({.path = *options.file, .resume = options.resume, .force = options.force, .kime = KIME_VERSION}, descriptors);
   if (!file) {
     return std::move(file).error();
   }
@@ -94,7 +98,8 @@ Status JobOutput::set_job(const JobFields& more) {
 }
 
 std::optional<InputPlace> JobOutput::place() const {
-  return file_ && file_->found() ? std::optional(from().input) : std::nullopt;
+  const InputPlace input = from().input;
+  return input == InputPlace() ? std::nullopt : std::optional(input);  // killed before the first record: where the shard begins, if any
 }
 
 void JobOutput::tell_of_start(bool stops) const {
@@ -141,16 +146,14 @@ Status JobOutput::end(const ScoreSummary& summary, bool quiet) {
   if (!file_) {
     return {};
   }
-  if (summary.end == ScoreEnd::complete) {
-    return file_->finish(summary.reached);
-  }
-  auto saved = save_failed_ ? Status() : file_->save(summary.reached);
-  if (!quiet) {
+  const bool complete = summary.end == ScoreEnd::complete;
+  auto done = complete ? file_->finish(summary.reached) : save_failed_ ? Status() : file_->save(summary.reached);
+  if (!quiet && !(complete && done)) {
     fmt::print(stderr, "kime: what is done is in {}; {}\n", file_->partial_path(),
                repeatable_ ? "the same command with --resume goes on" : "an input that is no file cannot be read again to go on");
   }
   // Of a full disk the summary tells already, and the journal before this one holds.
-  return summary.end == ScoreEnd::output_failed ? Status() : std::move(saved);
+  return summary.end == ScoreEnd::output_failed ? Status() : std::move(done);
 }
 
 }  // namespace kime::app

@@ -14,7 +14,7 @@ namespace kime::app {
 
 /// As given.
 struct OutputOptions {
-  std::string file;  ///< Empty: standard output.
+  std::optional<std::string> file;  ///< None: standard output.
   bool resume = false;
   bool force = false;
   double sync_every = 2;
@@ -24,7 +24,7 @@ struct OutputOptions {
 
 /// `--shard`, as given.
 struct ShardOption {
-  std::string given;
+  std::optional<std::string> given;
   void add(CLI::App& command);
   /// Errors: `input`: no shard.
   [[nodiscard]] Result<std::optional<Shard>> parse() const;

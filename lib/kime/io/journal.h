@@ -25,7 +25,7 @@ using JobFields = std::vector<std::pair<std::string, std::string>>;
 /// A place in a list of inputs.
 struct InputPlace {
   std::size_t file = 0;  ///< From 0.
-  LinePlace place;
+  LinePlace place{};
 
   bool operator==(const InputPlace&) const = default;
 };
@@ -34,7 +34,7 @@ struct InputPlace {
 struct JobState {
   bool complete = false;     ///< Nothing is left to be scored.
   std::uint64_t output = 0;  ///< Bytes of the output that hold what was read before `input`.
-  InputPlace input;
+  InputPlace input{};
   std::uint64_t scored = 0;
   std::uint64_t failed = 0;
   std::uint64_t tokens = 0;  ///< Of the scored records.

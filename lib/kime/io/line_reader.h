@@ -36,7 +36,7 @@ struct Line {
 struct LineRange {
   static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
 
-  LinePlace begin;
+  LinePlace begin{};
   std::uint64_t skip = 0;             ///< Lines up to this number are left out.
   std::uint64_t end_offset = kNoEnd;  ///< No line that begins here or later.
   std::uint64_t end_line = kNoEnd;    ///< No line after this number.

@@ -68,14 +68,18 @@ Status check_unlocked(int fd, const std::string& output) {
   return {};
 }
 
-// A link's target, as far as there is one, so that the link stays.
+// What a link leads to, there or not, so that the link stays. A circle of links stays as it is, and cannot be opened.
 std::string without_links(const std::string& path) {
+  std::filesystem::path at = path;
   std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) {
-    return path;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(at, error); ++links) {
+    const auto to = std::filesystem::read_symlink(at, error);
+    if (error) {
+      break;
+    }
+    at = at.parent_path() / to;  // an absolute one stands for itself
   }
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
+  return at.string();
 }
 
 std::string folder_of(const std::string& path) {
@@ -386,13 +390,14 @@ Status OutputFile::give_name() const {
     if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
       return {};
     }
-    if (errno == EEXIST || file_at(path)) {
+    const int error = errno;
+    if (error == EEXIST || file_at(path)) {
       return Error(ErrorKind::input, fmt::format("{}: has come to be there while the job ran; its output is whole in {}, and --resume "
                                                  "--force puts that in its place",
                                                  path, partial));
     }
-    if (errno != EINVAL && errno != ENOSYS) {
-      return error_of(path, errno);
+    if (error != EINVAL && error != ENOSYS) {
+      return error_of(path, error);
     }
   }
   return std::rename(partial.c_str(), path.c_str()) == 0 ? Status() : Status(error_of(path, errno));

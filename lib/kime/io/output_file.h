@@ -29,7 +29,7 @@ struct OutputFileOptions {
   std::string path;  ///< A symbolic link is followed.
   bool resume = false;
   bool force = false;  ///< Without `resume`: begins anew over what is there. A finished FILE is then replaced, at the end.
-  std::string kime;    ///< The version, for the journal.
+  std::string kime{};  ///< The version, for the journal.
 };
 
 /// Owns its descriptors and the lock. start() and finish() by one thread, save() by one at a time.
