@@ -62,12 +62,13 @@ Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop) {
   if (!stage) {
     return std::move(stage).error();
   }
-  auto intake = Intake::open({.files = options.files,
-                              .max_line = options.max_line,
-                              .records = {.vocab = checkpoints[0].config().vocab, .types = ModelConfig::types, .keep = options.keep},
-                              .stage = stage->stage,
-                              .buckets = stage->buckets,
-                              .wake_fd = stop.fd()});
+  auto intake = Intake::open(
+      {.files = options.files,
+       .max_line = options.max_line,
+       .records = {.vocab = checkpoints[0].config().vocab, .types = ModelConfig::types, .keep = options.keep, .labels = options.labels},
+       .stage = stage->stage,
+       .buckets = stage->buckets,
+       .wake_fd = stop.fd()});
   if (!intake) {
     return std::move(intake).error();
   }

@@ -20,6 +20,7 @@ struct InputOptions {
   BucketOptions buckets;
   std::size_t max_line = std::size_t{64} << 20;
   bool keep = false;
+  bool labels = false;
 
   /// `ensemble`: -m may be given several times.
   void add(CLI::App& command, bool ensemble = false);

@@ -22,6 +22,7 @@
 #include "kime/job/job_fields.h"
 #include "kime/job/score_job.h"
 #include "progress_display.h"
+#include "score_summary.h"
 #include "signals.h"
 
 namespace kime::app {
@@ -42,43 +43,6 @@ struct Options {
   bool quiet = false;
   bool verbose = false;
 };
-
-void print_summary(const ScoreSummary& summary, const JobState& from, const Options& options) {
-  if (options.quiet) {
-    return;
-  }
-  const double seconds = std::max(summary.seconds, 1e-9);
-  const auto speed = [seconds](std::uint64_t all, std::uint64_t before) {
-    return grouped(static_cast<std::uint64_t>(static_cast<double>(all - before) / seconds));
-  };
-  fmt::print(stderr, "kime: {} scored{} in {:.2f} s: {} tokens/s, {} records/s\n", counted(summary.scored, "record"),
-             from.scored > 0 ? fmt::format(", {} before and {}", grouped(from.scored), grouped(summary.scored - from.scored)) : "",
-             summary.seconds, speed(summary.tokens, from.tokens), speed(summary.scored, from.scored));
-  if (summary.failed > 0) {
-    fmt::print(stderr, "kime: {} failed; {}\n", counted(summary.failed, "record"),
-               options.score.on_error == OnError::skip ? "error lines are left out" : "see the lines with \"error\"");
-  }
-  if (options.verbose) {
-    fmt::print(stderr, "kime: {} tokens in {}\n", grouped(summary.tokens),
-               summary.batches == 1 ? "1 batch" : grouped(summary.batches) + " batches");
-  }
-}
-
-int status_of(const ScoreSummary& summary) {
-  switch (summary.end) {
-    case ScoreEnd::output_closed:
-      return kLost;
-    case ScoreEnd::output_failed:
-    case ScoreEnd::input_failed:
-    case ScoreEnd::devices_lost:
-      return fail(summary.message, kLost);
-    case ScoreEnd::stopped:
-      return 128 + signal_received();
-    case ScoreEnd::complete:
-      break;
-  }
-  return summary.failed > 0 ? kSomeFailed : kDone;
-}
 
 // Everything a run needs, made in the order in which it can fail.
 struct Prepared {
@@ -255,21 +219,9 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
   return prepared;
 }
 
-// The document of --stats.
-nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
-  return {{"precision", precisions(fleet)},
-          {"records", summary.scored},
-          {"failed", summary.failed},
-          {"tokens", summary.tokens},
-          {"batches", summary.batches},
-          {"seconds", summary.seconds},
-          {"devices", to_json(summary.devices, summary.seconds)},
-          {"runtime", fleet.debug_info()}};
-}
-
 int finish(const ScoreSummary& summary, Prepared& prepared, const Options& options) {
   if (summary.end != ScoreEnd::output_closed && summary.end != ScoreEnd::output_failed) {
-    print_summary(summary, prepared.score.from, options);
+    print_summary(summary, prepared.score, {options.quiet, options.verbose, options.input.labels});
   }
   int status = status_of(summary);
   if (auto ended = prepared.output.end(summary, options.quiet); !ended) {
@@ -281,7 +233,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, options.input.labels).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }
@@ -374,6 +326,9 @@ void add_score(CLI::App& app, Run& run_command) {
       ->type_name("WHAT");
   command->add_option("--stats", options->stats, "Write what each device did, as one JSON document")->type_name("FILE");
   command->add_option("--trace", options->trace, "Write a timeline in the Chrome trace format, for ui.perfetto.dev")->type_name("FILE");
+  command->add_flag(
+      "--labels", options->input.labels,
+      "Say on standard error, and in --stats, how often the answers of records with a `label`, the right option's number, are right");
   options->progress.add(*command);
   auto* quiet =
       command->add_flag("-q,--quiet", options->quiet, "No notices, no summary and, unless asked for, no progress on standard error");

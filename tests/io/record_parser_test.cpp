@@ -311,3 +311,26 @@ TEST_CASE("a parser and its record are used again") {
   CHECK(record.id.empty());
   CHECK(record.kept.empty());
 }
+
+TEST_CASE("a label is read where it is asked for, beside what else becomes of it") {
+  Record record;
+  const auto label = [&record](std::string_view value, bool labels, bool keep) {
+    RecordParser parser({.vocab = 1000, .keep = keep, .labels = labels});
+    const auto error = parser.parse(R"({"ids":[1],"label": )" + std::string(value) + R"( ,"markers":[],"qtype":0})", record);
+    CHECK(!error);
+    return record.label;
+  };
+  CHECK(label("3", true, true) == 3U);
+  CHECK(record.kept == R"(,"label":3)");
+  CHECK(label("0", true, false) == 0U);
+  CHECK(record.kept.empty());
+  CHECK(label("true", true, false) == 1U);
+  CHECK(label("false", true, false) == 0U);
+  for (const auto* other : {"-1", "1.0", "1e2", "4294967296", "null", "\"1\"", "[1]", "{\"label\":1}", "1e999"}) {
+    CAPTURE(other);
+    CHECK(label(other, true, false) == std::nullopt);
+    CHECK(record.labelled);
+  }
+  CHECK(label("3", false, true) == std::nullopt);
+  CHECK(!record.labelled);
+}

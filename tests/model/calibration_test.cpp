@@ -194,6 +194,18 @@ TEST_CASE("answers without options, with one, and of equals") {
   CHECK(kime::answer(QuestionType::noul, three).answer_confidence == 0.5);
 }
 
+TEST_CASE("the option that an answer settles on") {
+  const auto settled = [](QuestionType type, const std::vector<double>& p) { return settled_option(type, answer(type, p)); };
+  CHECK(settled(QuestionType::choice, {0.2, 0.5, 0.3}) == 1U);
+  CHECK(settled(QuestionType::choice, {}) == std::nullopt);
+  CHECK(settled(QuestionType::score, {0.5, 0.5}) == 1U);  // a half goes up
+  CHECK(settled(QuestionType::score, {0.75, 0, 0.25}) == 1U);
+  CHECK(settled(QuestionType::score, {0.8, 0, 0.2}) == 0U);
+  CHECK(settled(QuestionType::noul, {0.5, 0.5}) == 0U);
+  CHECK(settled(QuestionType::noul, {0.4, 0.6}) == 1U);
+  CHECK(settled(QuestionType::noul, {1.0}) == std::nullopt);
+}
+
 TEST_CASE("act probabilities of extremes") {
   CHECK(kime::act_probability({0, 0}) == 0.5);
   CHECK(kime::act_probability({1000, 0}) == 1);

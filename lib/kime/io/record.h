@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct Record {
   std::vector<std::uint32_t> markers;  ///< Positions in `ids`, in option order.
   std::uint8_t qtype = 0;              ///< 0 choice, 1 score, 2 noul.
   std::string id;                      ///< The field's bytes as they stood; empty where there is none and the line number stands in.
+  std::optional<std::uint32_t> label;  ///< The option that is the right answer, where the field `label` is read and names one.
+  bool labelled = false;               ///< There is a field `label`, whatever it holds.
   std::string kept;                    ///< `,"name":value` for each field that passes through, as they stood.
 };
 

@@ -60,13 +60,13 @@ std::optional<RecordError> RecordParser::parse(std::string_view line, Record& re
   if (line.substr(0, 1) == "\xef") {
     return not_json("not JSON at byte 1: a byte-order mark past the start of the file", record);
   }
-  RecordSax sax(line, line, options_.keep, record);
+  RecordSax sax(line, line, options_, record);
   sax.run();
   if (!sax.overflowed()) {
     return judge(sax, options_, record);
   }
   tame_numbers(line, tamed_);
-  RecordSax again(line, tamed_, options_.keep, record);
+  RecordSax again(line, tamed_, options_, record);
   again.run();
   return judge(again, options_, record);
 }

@@ -15,6 +15,7 @@ struct RecordParserOptions {
   std::size_t vocab = 0;  ///< Token ids are below this.
   std::size_t types = 3;  ///< Question types are below this.
   bool keep = false;      ///< Other fields pass through.
+  bool labels = false;    ///< The field `label` is read: a count from 0, or true or false for 1 or 0. Anything else is no error.
 };
 
 /// Parses records. For one thread; reused, so that a parser and a record that have grown allocate little.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 
 #include "kime/io/json_text.h"
@@ -62,13 +63,21 @@ std::string_view surroundings(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-RecordSax::RecordSax(std::string_view line, std::string_view parsed, bool keep, Record& record)
-    : line_(line), begin_(parsed.data()), cursor_(begin_), end_(begin_ + parsed.size()), keep_(keep), record_(record) {
+RecordSax::RecordSax(std::string_view line, std::string_view parsed, const RecordParserOptions& options, Record& record)
+    : line_(line),
+      begin_(parsed.data()),
+      cursor_(begin_),
+      end_(begin_ + parsed.size()),
+      keep_(options.keep),
+      labels_(options.labels),
+      record_(record) {
   record.ids.clear();
   record.markers.clear();
   record.qtype = 0;
   record.id.clear();
   record.kept.clear();
+  record.label.reset();
+  record.labelled = false;
 }
 
 void RecordSax::run() {
@@ -192,6 +201,7 @@ bool RecordSax::key(std::string& name) {
     field_ = Field::ignored;
   }
   seen_ |= 1U << static_cast<unsigned>(field_);
+  is_label_ = labels_ && name == "label";
   if (keep_) {
     check_kept_name(name);
   }
@@ -274,6 +284,10 @@ void RecordSax::wrong_value(std::string_view what) {
 /// A field of the outermost object is complete.
 void RecordSax::finish_field(const char* end) {
   last_end_ = end;
+  if (is_label_) {
+    take_label(bytes(value_begin_, end));
+    is_label_ = false;
+  }
   if (field_ == Field::id) {
     record_.id = bytes(value_begin_, end);
   } else if (field_ == Field::error && *value_begin_ == '{') {
@@ -285,6 +299,17 @@ void RecordSax::finish_field(const char* end) {
     record_.kept += bytes(value_begin_, end);
   }
   field_ = Field::ignored;
+}
+
+void RecordSax::take_label(std::string_view value) {
+  std::uint32_t number = value == "true" ? 1 : 0;
+  bool good = value == "true" || value == "false";
+  if (!good) {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    good = error == std::errc() && end == value.data() + value.size();
+  }
+  record_.labelled = true;
+  record_.label = good ? std::optional(number) : std::nullopt;
 }
 
 /// Reads the integers after an array's `[`, which are most of a record, much faster than event by event; gives where the parser should go

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "kime/io/record.h"
+#include "kime/io/record_parser.h"
 
 namespace kime {
 
@@ -40,7 +40,7 @@ class RecordSax {
   using Json = nlohmann::json;
 
   /// `parsed` is `line`, or a copy with its numbers tamed: positions are taken in the one and bytes from the other.
-  RecordSax(std::string_view line, std::string_view parsed, bool keep, Record& record);
+  RecordSax(std::string_view line, std::string_view parsed, const RecordParserOptions& options, Record& record);
 
   /// Parses it all.
   void run();
@@ -88,6 +88,7 @@ class RecordSax {
   bool deeper();
   bool close();
   void finish_field(const char* end);
+  void take_label(std::string_view value);
   const char* take_integers(const char* at, std::vector<std::uint32_t>& out) const;
 
   std::string_view line_;
@@ -95,11 +96,13 @@ class RecordSax {
   const char* cursor_;
   const char* end_;
   bool keep_;
+  bool labels_;
   Record& record_;
 
   std::size_t depth_ = 0;
   Field field_ = Field::ignored;  ///< The field of the outermost object that is open.
   unsigned seen_ = 0;             ///< A bit for each Field.
+  bool is_label_ = false;         ///< The field is the label, which is read beside what else becomes of it.
   bool in_numbers_ = false;       ///< The field's value is the array that it should be.
   const char* key_begin_ = nullptr;
   const char* key_end_ = nullptr;

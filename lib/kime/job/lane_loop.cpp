@@ -87,6 +87,7 @@ void LaneLoop::finish(Slot& slot, std::size_t index) {
     scores_[model] = {std::span(outputs.logits).subspan(batch.mcu[index], batch.mcu[index + 1] - batch.mcu[index]), outputs.act[index]};
   }
   slot.failed = !lines_.append(slot.record, slot.where, scores_, slot.text);
+  slot.right = lines_.right();
 }
 
 }  // namespace kime

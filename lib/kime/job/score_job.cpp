@@ -208,7 +208,10 @@ class Job {
   // False when this was the last line.
   bool write_one(const Slot& slot) {
     ++(slot.failed ? summary_.failed : summary_.scored);
-    summary_.tokens += slot.failed ? 0 : slot.tokens;
+    if (!slot.failed) {
+      summary_.tokens += slot.tokens;
+      summary_.labels.add(slot.record, slot.right);
+    }
     after_ = slot.where.after;
     if (slot.failed && options_.on_error == OnError::skip) {
       return output_.held() > 0 || tell();

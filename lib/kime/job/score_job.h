@@ -14,6 +14,7 @@
 #include "kime/job/fleet.h"
 #include "kime/job/intake.h"
 #include "kime/job/job_progress.h"
+#include "kime/job/label_counts.h"
 #include "kime/job/run_stats.h"
 #include "kime/job/score_lines.h"
 #include "kime/job/stage.h"
@@ -59,6 +60,7 @@ struct ScoreSummary {
   std::uint64_t scored = 0;  ///< Records whose scores were written; these three count an earlier run's too.
   std::uint64_t failed = 0;  ///< Records with an error.
   std::uint64_t tokens = 0;  ///< Of the scored ones.
+  LabelCounts labels;        ///< Of this run, where labels are read.
   JobState reached;          ///< How far it was when the output had last taken all lines.
   std::uint64_t batches = 0;
   double seconds = 0;

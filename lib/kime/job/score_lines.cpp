@@ -70,6 +70,7 @@ void ScoreLines::average_probabilities(const Record& record, std::span<const Rec
 }
 
 bool ScoreLines::append(const Record& record, const Where& where, std::span<const RecordScores> scores, std::string& out) {
+  right_.reset();
   for (std::size_t model = 0; model < scores.size(); ++model) {
     const std::string whose = scores.size() > 1 ? fmt::format(" of checkpoint {}", model + 1) : std::string();
     if (const auto error = find_nonfinite(scores[model], whose)) {
@@ -79,6 +80,7 @@ bool ScoreLines::append(const Record& record, const Where& where, std::span<cons
   }
   ScoreFields fields;
   fields.qtype = record.qtype;
+  const bool answers = emit_ != Emit::logits || record.label;
   if (scores.size() > 1 && ensemble_ == Ensemble::mean) {
     average_probabilities(record, scores, fields);
     fields.act_probability = act_probability(fields.mean_act);
@@ -90,20 +92,23 @@ bool ScoreLines::append(const Record& record, const Where& where, std::span<cons
       fields.logits = logits_;
       fields.act = act_;
     }
-    if (emit_ != Emit::logits) {
+    if (answers) {
       probs_.resize(fields.logits.size());
       const double temperature = calibrations_[0].temperature(static_cast<QuestionType>(record.qtype), fields.logits.size());
       calibrated_softmax(fields.logits, temperature, probs_);
       fields.act_probability = act_probability({fields.act[0], fields.act[1]});
     }
   }
-  if (emit_ != Emit::logits) {
+  if (answers) {
     const Answer answered = answer(static_cast<QuestionType>(record.qtype), probs_);
     fields.probs = probs_;
     fields.has_answer = answered.value.has_value();
     fields.answer = answered.value.value_or(0);
     fields.confidence = answered.confidence;
     fields.answer_confidence = answered.answer_confidence;
+    if (record.label) {
+      right_ = settled_option(static_cast<QuestionType>(record.qtype), answered) == std::size_t{*record.label};
+    }
   }
   append_scores(out, head(record, where), fields, emit_);
   return true;

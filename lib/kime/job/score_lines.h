@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class ScoreLines {
   /// Appends the line of a scored record to `out`, from the scores of each checkpoint, in order. False when one is no finite number: what
   /// was appended is then the record's error.
   bool append(const Record& record, const Where& where, std::span<const RecordScores> scores, std::string& out);
+  /// Whether the scores that were appended last settle on the record's label; nothing where it has none that can be used.
+  [[nodiscard]] std::optional<bool> right() const { return right_; }
 
  private:
   void average_logits(std::span<const RecordScores> scores);
@@ -48,6 +51,7 @@ class ScoreLines {
   std::vector<double> one_;  ///< Of one checkpoint.
   std::vector<float> logits_;
   std::array<float, 2> act_{};
+  std::optional<bool> right_;
 };
 
 /// Appends the line of a record's error.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kime/batch/packer.h"
@@ -19,6 +20,7 @@ struct Slot {
   std::string text;  ///< The line, once it is known.
   std::uint32_t tokens = 0;
   bool failed = false;
+  std::optional<bool> right;  ///< Whether its answer is its label, where it has one.
 
   [[nodiscard]] RecordSize size() const {
     return {static_cast<std::uint32_t>(record.ids.size()), static_cast<std::uint32_t>(record.markers.size())};
@@ -28,6 +30,7 @@ struct Slot {
   void reset() {
     text.clear();
     failed = false;
+    right.reset();
     tokens = 0;
     shrink(record.ids);
     shrink(record.markers);

@@ -96,6 +96,13 @@ Answer answer(QuestionType type, std::span<const double> probabilities) {
   return result;
 }
 
+std::optional<std::size_t> settled_option(QuestionType type, const Answer& answer) {
+  if (!answer.value) {
+    return std::nullopt;
+  }
+  return type == QuestionType::noul ? std::size_t{*answer.value > 0.5} : static_cast<std::size_t>(std::floor(*answer.value + 0.5));
+}
+
 double act_probability(const std::array<double, 2>& act) {
   std::array<double, 2> p = {};
   softmax(std::span<const double>(act), 1, p);

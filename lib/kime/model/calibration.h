@@ -39,6 +39,9 @@ struct Answer {
 };
 [[nodiscard]] Answer answer(QuestionType type, std::span<const double> probabilities);
 
+/// The option that an answer settles on: choice: it; score: the nearest one, halves up; noul: 1 above a half, else 0.
+[[nodiscard]] std::optional<std::size_t> settled_option(QuestionType type, const Answer& answer);
+
 /// softmax(act)[0] in float64.
 [[nodiscard]] double act_probability(const std::array<double, 2>& act);
 
