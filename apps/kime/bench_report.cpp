@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "kime/backend/cpu/peak.h"
+#include "kime/base/words.h"
 
 namespace kime::app {
 

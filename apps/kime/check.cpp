@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "inputs.h"
+#include "job_output.h"
+#include "kime/base/words.h"
 #include "kime/io/output.h"
 #include "kime/job/score_lines.h"
 #include "signals.h"
@@ -14,6 +16,7 @@ namespace {
 
 struct Options {
   InputOptions input;
+  ShardOption shard;
   bool quiet = false;
 };
 
@@ -65,6 +68,15 @@ int run(const Options& options) {
   if (!inputs) {
     return fail(inputs.error().text());
   }
+  const auto shard = options.shard.parse();
+  if (!shard) {
+    return fail(shard.error().text());
+  }
+  if (*shard) {
+    if (const auto begun = inputs->intake.begin(*shard, {}); !begun) {
+      return fail(begun.error().text());
+    }
+  }
   Counts counts;
   const int status = check_records(inputs->intake, stop, counts);
   if (!options.quiet && status != kLost) {
@@ -80,6 +92,7 @@ void add_check(CLI::App& app, Run& run_command) {
   auto options = std::make_shared<Options>();
   options->input.add(*command);
   options->input.add_keep(*command);
+  options->shard.add(*command);
   command->add_flag("-q,--quiet", options->quiet, "No summary on standard error");
   command->footer(
       examples("  kime check records.jsonl -m checkpoint/ && kime score records.jsonl -m checkpoint/ > scores.jsonl\n"

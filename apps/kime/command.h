@@ -59,11 +59,6 @@ struct ThreadsOption {
 /// Prints "kime: MESSAGE" to standard error and returns `status`.
 int fail(std::string_view message, int status = kUnusable);
 
-/// 12345 as "12,345".
-std::string grouped(std::uint64_t number);
-/// "1 record", "3 records".
-std::string counted(std::uint64_t number, std::string_view what);
-
 /// A footer of examples for a subcommand's --help.
 std::string examples(std::string_view text);
 

@@ -31,7 +31,10 @@ void DeviceOptions::add(CLI::App& command) {
   command.add_flag("--reproducible", reproducible,
                    "Only devices of one class, the fastest, so that bits never differ from run to run (CPUs are one class, GPUs of one "
                    "model another)");
-  command.add_option("--cache", cache, "Keep the weights as the CPU reads them in this folder, and take them from there the next time")
+  command
+      .add_option("--cache", cache,
+                  "Keep the weights as the CPU reads them in this folder, with what was verified of cuBLASLt, and take both from there the "
+                  "next time")
       ->check([](const std::string& folder) { return std::string(folder.empty() ? "the folder's name is empty" : ""); }, "")
       ->type_name("DIR");
 }
@@ -169,7 +172,7 @@ Result<std::unique_ptr<Fleet>> make_fleet(const DeviceOptions& options, const Pr
   want(choice->cpu, precision.cpu(), [&] { return make_cpu_fleet(*cpu, models_in(fleet.precision, {}, models), stage, fleet); });
   want(choice->cuda, precision.cuda(), [&] {
     const auto wider = precision.is_auto() ? std::optional(Precision::bf16) : std::nullopt;
-    return make_cuda_fleet(cpu->streams, models_in(fleet.precision, wider, models), stage, fleet);
+    return make_cuda_fleet({cpu->streams, options.cache}, models_in(fleet.precision, wider, models), stage, fleet);
   });
   if (choice->cuda) {
     kinds.back().absent = [] { return !cuda_driver_is_there(); };

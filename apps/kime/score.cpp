@@ -1,6 +1,5 @@
 // kime score
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,15 +8,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "fleet_options.h"
 #include "inputs.h"
+#include "job_output.h"
 #include "kime/backend/cpu/peak.h"
+#include "kime/base/words.h"
+#include "kime/job/job_fields.h"
 #include "kime/job/score_job.h"
+#include "progress_display.h"
 #include "signals.h"
 
 namespace kime::app {
@@ -30,20 +34,26 @@ struct Options {
   bool emit_given = false;
   PrecisionOption precision;
   DeviceOptions devices;
+  OutputOptions output;
+  ShardOption shard;
   std::string stats;
   std::string trace;
+  ProgressOption progress;
   bool quiet = false;
   bool verbose = false;
 };
 
-void print_summary(const ScoreSummary& summary, const Options& options) {
+void print_summary(const ScoreSummary& summary, const JobState& from, const Options& options) {
   if (options.quiet) {
     return;
   }
   const double seconds = std::max(summary.seconds, 1e-9);
-  fmt::print(stderr, "kime: {} scored in {:.2f} s: {} tokens/s, {} records/s\n", counted(summary.scored, "record"), summary.seconds,
-             grouped(static_cast<std::uint64_t>(static_cast<double>(summary.tokens) / seconds)),
-             grouped(static_cast<std::uint64_t>(static_cast<double>(summary.scored) / seconds)));
+  const auto speed = [seconds](std::uint64_t all, std::uint64_t before) {
+    return grouped(static_cast<std::uint64_t>(static_cast<double>(all - before) / seconds));
+  };
+  fmt::print(stderr, "kime: {} scored{} in {:.2f} s: {} tokens/s, {} records/s\n", counted(summary.scored, "record"),
+             from.scored > 0 ? fmt::format(", {} before and {}", grouped(from.scored), grouped(summary.scored - from.scored)) : "",
+             summary.seconds, speed(summary.tokens, from.tokens), speed(summary.scored, from.scored));
   if (summary.failed > 0) {
     fmt::print(stderr, "kime: {} failed; {}\n", counted(summary.failed, "record"),
                options.score.on_error == OnError::skip ? "error lines are left out" : "see the lines with \"error\"");
@@ -72,9 +82,13 @@ int status_of(const ScoreSummary& summary) {
 
 // Everything a run needs, made in the order in which it can fail.
 struct Prepared {
-  explicit Prepared(Inputs opened) : inputs(std::move(opened)) {}
+  Prepared(Inputs opened, JobOutput target) : inputs(std::move(opened)), output(std::move(target)) {}
 
   Inputs inputs;
+  JobOutput output;
+  ScoreOptions score;
+  std::shared_ptr<StatusLine> status = std::make_shared<StatusLine>();
+  std::unique_ptr<JobProgress> progress = std::make_unique<JobProgress>();
   std::vector<Calibration> calibrations;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stats{nullptr, std::fclose};
@@ -113,7 +127,7 @@ Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prep
   }
   FleetOptions fleet;
   if (!options.quiet) {
-    fleet.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+    fleet.notice = [status = prepared.status](const std::string& text) { status->say(text); };
   }
   if (prepared.trace) {
     fleet.observe = [rows = std::make_shared<StreamRows>(*prepared.trace)](const std::string& stream, const TaskSpan& span) {
@@ -121,16 +135,9 @@ Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prep
     };
   }
   prepared.cache = options.devices.weight_cache(fleet.notice);
-  return make_fleet(options.devices, options.precision, models, prepared.inputs.stage, std::move(fleet), prepared.cache);
-}
-
-// What the devices compute in: "f32", or of several kinds "f32, f16".
-std::string precisions(const Fleet& fleet) {
-  std::set<std::string_view> names;
-  for (const FleetDevice& device : fleet.devices()) {
-    names.insert(name_of(device.precision));
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
+  DeviceOptions devices = options.devices;
+  devices.reproducible = devices.reproducible || prepared.output.one_class();
+  return make_fleet(devices, options.precision, models, prepared.inputs.stage, std::move(fleet), prepared.cache);
 }
 
 // What came of --cache, for the line that says how long loading took.
@@ -143,13 +150,77 @@ std::string from_cache(const cpu::WeightCache* cache) {
                                      : fmt::format("; {} of {} weights from the cache", counts.read, counts.loads);
 }
 
+Result<ScoreOptions> score_options(const Options& options, const Prepared& prepared) {
+  ScoreOptions score = options.score;
+  if (prepared.inputs.checkpoints.size() > 1 && score.ensemble == Ensemble::mean) {
+    if (options.emit_given && score.emit == Emit::logits) {
+      return Error(ErrorKind::input, "--ensemble mean averages probabilities and has no logits: use --emit probs, or --ensemble logits");
+    }
+    score.emit = options.emit_given ? score.emit : Emit::probs;
+  }
+  if (!options.quiet) {
+    score.notice = [status = prepared.status](const std::string& text) { status->say(text); };
+  }
+  score.progress = prepared.progress.get();
+  return score;
+}
+
+// Loads the checkpoints, and meanwhile digests them where the output's journal names them.
+Status load(const Options& options, const std::optional<Shard>& shard, Prepared& prepared) {
+  std::vector<std::future<Result<std::string>>> digests;
+  for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
+    if (prepared.output.kept()) {
+      digests.push_back(std::async(std::launch::async, [&checkpoint] { return checkpoint_digest(checkpoint); }));
+    }
+  }
+  auto fleet = load_fleet(options, prepared);
+  JobFields job = option_fields(prepared.score, prepared.inputs.intake.options(), prepared.inputs.checkpoints.size(), shard);
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    auto digest = digests[i].get();
+    if (!digest) {
+      return std::move(digest).error();
+    }
+    job.emplace_back(digests.size() == 1 ? "checkpoint's digest" : fmt::format("checkpoint {}'s digest", i + 1), *std::move(digest));
+  }
+  if (!fleet) {
+    return std::move(fleet).error();
+  }
+  prepared.fleet = *std::move(fleet);
+  std::ranges::move(fleet_fields(*prepared.fleet), std::back_inserter(job));
+  return prepared.output.set_job(job);
+}
+
+// Takes the inputs, and an output file, to where this run begins.
+Status take_places(const std::optional<Shard>& shard, Prepared& prepared) {
+  if (shard || prepared.output.place()) {
+    const auto begun = prepared.inputs.intake.begin(shard, prepared.output.place());
+    if (!begun || !*begun) {
+      return begun ? Error(ErrorKind::input, "stopped before the first record") : begun.error();
+    }
+  }
+  return prepared.output.start();
+}
+
 Result<Prepared> prepare(const Options& options, Stop& stop) {
   const auto begin = std::chrono::steady_clock::now();
   auto inputs = open_inputs(options.input, stop);
   if (!inputs) {
     return std::move(inputs).error();
   }
-  Prepared prepared(*std::move(inputs));
+  const auto shard = options.shard.parse();
+  if (!shard) {
+    return shard.error();
+  }
+  auto output = JobOutput::open(options.output, *shard, inputs->intake);
+  if (!output) {
+    return std::move(output).error();
+  }
+  Prepared prepared(*std::move(inputs), *std::move(output));
+  auto score = score_options(options, prepared);
+  if (!score) {
+    return std::move(score).error();
+  }
+  prepared.score = *std::move(score);
   if (!options.trace.empty()) {
     auto trace = Trace::create(options.trace);
     if (!trace) {
@@ -163,11 +234,12 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
       return Error(ErrorKind::input, fmt::format("{}: {}", options.stats, std::strerror(errno)));
     }
   }
-  auto fleet = load_fleet(options, prepared);
-  if (!fleet) {
-    return std::move(fleet).error();
+  if (auto loaded = load(options, *shard, prepared); !loaded) {
+    return std::move(loaded).error();
   }
-  prepared.fleet = *std::move(fleet);
+  if (auto begun = take_places(*shard, prepared); !begun) {
+    return std::move(begun).error();
+  }
   if (options.verbose) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
@@ -197,9 +269,12 @@ nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
 
 int finish(const ScoreSummary& summary, Prepared& prepared, const Options& options) {
   if (summary.end != ScoreEnd::output_closed && summary.end != ScoreEnd::output_failed) {
-    print_summary(summary, options);
+    print_summary(summary, prepared.score.from, options);
   }
   int status = status_of(summary);
+  if (auto ended = prepared.output.end(summary, options.quiet); !ended) {
+    status = fail(ended.error().text(), kLost);
+  }
   if (prepared.trace) {
     if (auto closed = prepared.trace->close(); !closed) {
       status = fail(closed.error().text(), kLost);
@@ -214,26 +289,35 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
   return status;
 }
 
+ScoreSummary score_all(Prepared& prepared, ProgressForm form, Stop& stop) {
+  const JobState& from = prepared.score.from;
+  if (prepared.output.is_complete(prepared.score.on_error == OnError::stop)) {
+    ScoreSummary summary;
+    summary.scored = from.scored;
+    summary.failed = from.failed;
+    summary.tokens = from.tokens;
+    summary.reached = from;
+    return summary;
+  }
+  const ProgressDisplay display(form, *prepared.progress, *prepared.status);
+  return prepared.output.write([&](Output& output, const std::function<bool(const JobState&)>& reached) {
+    prepared.score.reached = reached;
+    return score(prepared.inputs.intake, *prepared.fleet, prepared.inputs.stage, prepared.calibrations, prepared.score, output, stop);
+  });
+}
+
 int run(const Options& options) {
   Stop& stop = stop_of_process();
   auto prepared = prepare(options, stop);
   if (!prepared) {
-    return fail(prepared.error().text());
+    return fail(prepared.error().text(), signal_received() == 0 ? kUnusable : 128 + signal_received());
   }
-  ScoreOptions score_options = options.score;
-  if (prepared->inputs.checkpoints.size() > 1 && options.score.ensemble == Ensemble::mean) {
-    if (options.emit_given && options.score.emit == Emit::logits) {
-      return fail("--ensemble mean averages probabilities and has no logits: use --emit probs, or --ensemble logits");
-    }
-    score_options.emit = options.emit_given ? options.score.emit : Emit::probs;
-  }
+  prepared->score.trace = prepared->trace.get();
+  prepared->score.from = prepared->output.from();
   if (!options.quiet) {
-    score_options.notice = [](const std::string& text) { fmt::print(stderr, "kime: {}\n", text); };
+    prepared->output.tell_of_start(prepared->score.on_error == OnError::stop);
   }
-  score_options.trace = prepared->trace.get();
-  Output output(STDOUT_FILENO, "standard output");
-  const ScoreSummary summary =
-      score(prepared->inputs.intake, *prepared->fleet, prepared->inputs.stage, prepared->calibrations, score_options, output, stop);
+  const ScoreSummary summary = score_all(*prepared, options.progress.form(options.quiet), stop);
   const int status = finish(summary, *prepared, options);
   if (prepared->fleet->hangs()) {
     std::fflush(nullptr);
@@ -255,7 +339,7 @@ std::vector<std::string> names(const std::map<std::string, T>& map) {
 }  // namespace
 
 void add_score(CLI::App& app, Run& run_command) {
-  auto* command = app.add_subcommand("score", "Score records: one line a record to standard output, in input order");
+  auto* command = app.add_subcommand("score", "Score records: one line a record, in input order");
   auto options = std::make_shared<Options>();
   options->input.add(*command, true);
   const std::map<std::string, Emit> emits{{"logits", Emit::logits}, {"probs", Emit::probs}, {"answer", Emit::answer}, {"all", Emit::all}};
@@ -280,6 +364,8 @@ void add_score(CLI::App& app, Run& run_command) {
       ->type_name("HOW");
   options->devices.add(*command);
   options->input.add_keep(*command);
+  options->output.add(*command);
+  options->shard.add(*command);
   command
       ->add_option_function<std::string>(
           "--on-error", [options, on_errors](const std::string& name) { options->score.on_error = on_errors.at(name); },
@@ -288,7 +374,9 @@ void add_score(CLI::App& app, Run& run_command) {
       ->type_name("WHAT");
   command->add_option("--stats", options->stats, "Write what each device did, as one JSON document")->type_name("FILE");
   command->add_option("--trace", options->trace, "Write a timeline in the Chrome trace format, for ui.perfetto.dev")->type_name("FILE");
-  auto* quiet = command->add_flag("-q,--quiet", options->quiet, "No notices and no summary on standard error");
+  options->progress.add(*command);
+  auto* quiet =
+      command->add_flag("-q,--quiet", options->quiet, "No notices, no summary and, unless asked for, no progress on standard error");
   command->add_flag("-v,--verbose", options->verbose, "Say more on standard error")->excludes(quiet);
   command->footer(
       examples("  kime score records.jsonl -m checkpoint/ > scores.jsonl\n"
@@ -297,6 +385,8 @@ void add_score(CLI::App& app, Run& run_command) {
                "  KIME_MODEL=checkpoint/ kime score a.jsonl b.jsonl.zst --on-error stop\n"
                "  kime score records.jsonl -m one/ -m two/ --ensemble mean > scores.jsonl\n"
                "  kime score records.jsonl -m checkpoint/ --precision int8 --cache ~/.cache/kime > scores.jsonl\n"
+               "  kime score records.jsonl -m checkpoint/ -o scores.jsonl --resume\n"
+               "  kime score records.jsonl -m checkpoint/ -o scores-3.jsonl --shard 3/8\n"
                "  kime score records.jsonl -m checkpoint/ --stats stats.json --trace trace.json > scores.jsonl"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }

@@ -4,7 +4,7 @@ import re
 import subprocess
 import tarfile
 
-from place import CHECK_PARITY, FAKES, LIBRARIES, MAKE_CHECKPOINT
+from place import CHECK_PARITY, FAKE_DRIVER, LIBRARIES, MAKE_CHECKPOINT
 from steps import DEVICE_TESTS
 
 TOP = "kime-gpu-check"
@@ -32,7 +32,7 @@ def libraries_of(binary):
 def contents(place):
     """What goes into the archive: path there, file or folder here."""
     binaries = {"build/release/kime": place.kime}
-    for name in (DEVICE_TESTS, *FAKES.values()):
+    for name in (DEVICE_TESTS, FAKE_DRIVER):
         if os.path.exists(place.test(name)):
             binaries[f"build/release/tests/{name}"] = place.test(name)
     files = dict(binaries)

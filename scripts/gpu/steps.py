@@ -22,7 +22,7 @@ BUCKETS = ("compat 2048 1 512\n", "compat 2048 3 512\n")  # one record a batch, 
 
 
 def score(place, folder, precision, *options, records=None):
-    return [place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--precision", precision, "--emit", "all", *options,
+    return [place.kime, "score", "-q", "-m", folder, "--devices", "cuda", "--cache", place.cache(), "--precision", precision, "--emit", "all", *options,
             records or os.path.join(folder, "records.jsonl")]
 
 
@@ -157,7 +157,7 @@ def steps(place):
     for name, folder in folders.items():
         made = there(os.path.join(folder, "encoder", "config.json"), "its checkpoint was not made")
         work = ["--seconds", "1", "--records", few(place, folder)] if place.fake else ["--seconds", "15"]
-        on = ["-m", folder, "--devices", "cuda", "--precision", SPEED_PRECISION]
+        on = ["-m", folder, "--devices", "cuda", "--cache", place.cache(), "--precision", SPEED_PRECISION]
         yield Step(f"speed, {name}", 60, [[place.kime, "bench", *on, *work, "--json"]], lambda done, name=name: speed(place, name, done), needs=made)
         yield Step(f"latency, {name}", 40, [[place.python, "-B", place.path("scripts", "gpu", "latency.py"), str(tokens), str(runs),
                                              place.kime, "score", "-q", *on]], latency, needs=made)

@@ -21,8 +21,8 @@ class OverFakes(Case):
         return b"".join(read(self.MODEL, "records.jsonl").splitlines(keepends=True)[:count])
 
     def scores(self, *args, model=None, **more):
-        """The lines of a few records, and what was said."""
-        ran = self.kime("score", "-m", model or self.MODEL, *args, stdin=self.few(), **more)
+        """The lines of a few records, and what was said; without cuBLASLt, which takes seconds to verify on fakes."""
+        ran = self.kime("score", "-m", model or self.MODEL, *args, stdin=self.few(), **{"cublaslt": "libno-such.so.13", **more})
         return lines(ran.stdout), ran.stderr.decode()
 
     def near(self, got, want, tolerance):
@@ -161,6 +161,26 @@ class OnGpus(OverFakes):
         self.assertEqual(self.scores("--devices", "cuda:1", gpus=two)[0], on_gpu)
         self.assertEqual(self.scores("--devices", "cuda", "--streams", "3", gpus=two)[0], on_gpu)
 
+    def test_products_by_cublaslt_are_verified_once_and_change_with_no_bucket(self):
+        library, cache, tables = os.environ["KIME_FAKE_CUBLASLT"], self.path("cache"), []
+        for index, table in enumerate(("compat 64 4 64\ncompat 512 8 512\n", "compat 300 1 300\ncompat 512 8 512\n")):
+            tables.append(self.path(f"buckets{index}", table.encode()))
+        on = ("--devices", "cuda", "--precision", "bf16", "--cache", cache)
+        first, _ = self.scores(*on, "--buckets", tables[0], cublaslt=library)
+        self.near(first, self.on_cpu, 0.2)
+        verdicts = set(os.listdir(cache))
+        self.assertTrue(verdicts)
+        self.assertEqual(self.scores(*on, "--buckets", tables[0], "--streams", "1", cublaslt=library)[0], first)
+        self.assertEqual(set(os.listdir(cache)), verdicts)
+        self.assertEqual(self.scores(*on, "--buckets", tables[1], cublaslt=library)[0], first)
+        self.assertGreater(len(os.listdir(cache)), len(verdicts))  # other numbers of rows
+        damaged = os.path.join(cache, sorted(verdicts)[0])
+        with open(damaged, "wb") as file:
+            file.write(b"kime products, format 9\n")
+        got, told = self.scores(*on, "--buckets", tables[0], cublaslt=library)
+        self.assertEqual(got, first)
+        self.assertIn(damaged, told)
+
     def test_without_a_driver(self):
         none, why = {"library": "libno-such.so.1"}, "there is no NVIDIA driver: libno-such.so.1 was not found"
         got, told = self.scores(**none)
@@ -199,7 +219,8 @@ class OnGpus(OverFakes):
         self.assertEqual(told, "kime: --devices cuda:1: there is only cuda:0\n")
 
     def test_bench(self):
-        told = json.loads(self.kime("bench", "-m", self.MODEL, "--devices", "cuda", "--seconds", "0.1", "--records", self.path("few.jsonl", self.few()), "--json").stdout)
+        told = json.loads(self.kime("bench", "-m", self.MODEL, "--devices", "cuda", "--seconds", "0.1", "--records", self.path("few.jsonl", self.few()), "--json",
+                                    cublaslt="libno-such.so.13").stdout)
         self.assertEqual((told["precision"], told["devices"]), ("f16", 1))
         self.assertGreater(told["tokens_per_second"], 0)
         self.assertNotIn("peak_gflops", told)

@@ -139,7 +139,7 @@ class Overflow(Case):
     def score(self, precision, status=0, count=6):
         self.stats = self.path("stats.json")
         ran = kime("score", "-m", self.model, "--devices", "cuda", "--precision", precision, "--stats", self.stats, stdin=b"".join(self.records[:count]),
-                   env={"KIME_CUDA_DRIVER": os.environ["KIME_FAKE_LIBCUDA"], "KIME_CUBLASLT": os.environ["KIME_FAKE_CUBLASLT"]})
+                   env={"KIME_CUDA_DRIVER": os.environ["KIME_FAKE_LIBCUDA"], "KIME_CUBLASLT": "libno-such.so.13"})
         self.assertEqual(ran.returncode, status, ran.stderr)
         return lines(ran.stdout)
 

@@ -131,7 +131,7 @@ TEST_CASE("ScoreLines averages in float64, in order, and names the checkpoint of
   record.id = "7";
   std::string line;
   SECTION("logits, calibrated as the first") {
-    REQUIRE(ScoreLines(calibrations, Emit::all, Ensemble::logits).append(record, {1, {}}, scores, line));
+    REQUIRE(ScoreLines(calibrations, Emit::all, Ensemble::logits).append(record, {1, {}, {}}, scores, line));
     const auto json = nlohmann::json::parse(line);
     for (std::size_t k = 0; k < 2; ++k) {
       const auto mean = static_cast<float>((static_cast<double>(one[k]) + static_cast<double>(two[k])) / 2);
@@ -145,7 +145,7 @@ TEST_CASE("ScoreLines averages in float64, in order, and names the checkpoint of
     CHECK(json["probs"].get<std::vector<double>>() == probs);
   }
   SECTION("mean of what each was calibrated to") {
-    REQUIRE(ScoreLines(calibrations, Emit::all, Ensemble::mean).append(record, {1, {}}, scores, line));
+    REQUIRE(ScoreLines(calibrations, Emit::all, Ensemble::mean).append(record, {1, {}, {}}, scores, line));
     const auto json = nlohmann::json::parse(line);
     std::vector<double> first(2);
     std::vector<double> second(2);
@@ -161,7 +161,7 @@ TEST_CASE("ScoreLines averages in float64, in order, and names the checkpoint of
   SECTION("no number") {
     const std::vector<float> bad{0.1F, std::numeric_limits<float>::infinity()};
     const std::vector<RecordScores> broken{scores[0], {bad, {}}};
-    CHECK_FALSE(ScoreLines(calibrations, Emit::probs, Ensemble::mean).append(record, {1, {}}, broken, line));
+    CHECK_FALSE(ScoreLines(calibrations, Emit::probs, Ensemble::mean).append(record, {1, {}, {}}, broken, line));
     CHECK_THAT(line, Contains("\"kind\":\"nonfinite\"") && Contains("logit 1 of checkpoint 2 is inf"));
   }
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -107,6 +108,53 @@ struct ByteSource::State {
     return Got::bytes;
   }
 
+  /// Detects where that is still to be done; anything but `bytes` says why it could not.
+  Result<Got> detected(bool may_wait) { return compression ? Result<Got>(Got::bytes) : detect(may_wait); }
+
+  /// Moves the file to `offset`, with nothing unpacked from there yet.
+  Status seek(std::uint64_t offset) {
+    if (::lseek(fd, static_cast<off_t>(offset), SEEK_SET) < 0) {
+      return failure_of(name, errno);
+    }
+    held = {};
+    at_end = false;
+    file_bytes = offset;
+    return {};
+  }
+
+  Status rewind() {
+    unpacker = Unpacker::make(*compression);
+    if (unpacker == nullptr) {
+      return failure_of(name, ENOMEM);
+    }
+    text_bytes = 0;
+    failure.clear();
+    return seek(0);
+  }
+
+  Result<Got> unpack_to(std::uint64_t offset) {
+    if (offset < text_bytes) {
+      if (auto back = rewind(); !back) {
+        return std::move(back).error();
+      }
+    }
+    std::vector<char> unwanted(kPackedBlock);
+    while (text_bytes < offset) {
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(unwanted.size(), offset - text_bytes));
+      const auto got = read_packed(std::span(unwanted).first(count), true);
+      if (!got) {
+        return got.error();
+      }
+      if (got->got == Got::stopped) {
+        return got->got;
+      }
+      if (got->got == Got::end) {
+        return Error(ErrorKind::input, fmt::format("{}: ends after {} unpacked bytes, before byte {}", name, text_bytes, offset));
+      }
+    }
+    return Got::bytes;
+  }
+
   [[nodiscard]] std::string_view packing() const { return *compression == Compression::gzip ? "gzip" : "zstd"; }
 
   Result<Read> read_packed(std::span<char> out, bool may_wait) {
@@ -160,14 +208,10 @@ Result<ByteSource> ByteSource::open(const std::string& path, int wake_fd) {
 
 Result<ByteSource::Read> ByteSource::read(std::span<char> out, bool may_wait) {
   State& state = *state_;
-  if (!state.compression) {
-    const auto known = state.detect(may_wait);
-    if (!known) {
-      return known.error();
-    }
-    if (*known != Got::bytes) {
-      return Read{*known, 0};
-    }
+  if (const auto known = state.detected(may_wait); !known) {
+    return known.error();
+  } else if (*known != Got::bytes) {
+    return Read{*known, 0};
   }
   if (state.unpacker != nullptr) {
     return state.read_packed(out, may_wait);
@@ -179,6 +223,41 @@ Result<ByteSource::Read> ByteSource::read(std::span<char> out, bool may_wait) {
     return Read{Got::bytes, count};
   }
   return state.at_end ? Read{} : state.read_file(out, may_wait);
+}
+
+Result<ByteSource::Got> ByteSource::skip_to(std::uint64_t offset) {
+  State& state = *state_;
+  auto known = state.detected(true);
+  if (!known || *known != Got::bytes) {
+    return known;
+  }
+  if (state.unpacker != nullptr) {
+    return state.unpack_to(offset);
+  }
+  if (auto moved = state.seek(offset); !moved) {
+    return std::move(moved).error();
+  }
+  return Got::bytes;
+}
+
+Result<std::optional<bool>> ByteSource::packed() {
+  const auto known = state_->detected(true);
+  if (!known) {
+    return known.error();
+  }
+  return *known == Got::bytes ? std::optional(state_->unpacker != nullptr) : std::nullopt;
+}
+
+std::uint64_t ByteSource::file_position() const {
+  return state_->file_bytes - (unpacks() ? 0 : state_->held.size());
+}
+
+bool ByteSource::unpacks() const {
+  return state_->unpacker != nullptr;
+}
+
+int ByteSource::fd() const {
+  return state_->fd;
 }
 
 std::string_view ByteSource::name() const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,20 @@ class ByteSource {
   /// Errors: `input`, naming the file and saying how far it could be read: the file failed, is truncated, or is damaged.
   Result<Read> read(std::span<char> out, bool may_wait);
 
+  /// Goes on at byte `offset` of the text: seeks where nothing is packed, else unpacks up to there, from the start where it is past it.
+  /// `stopped` where the wake descriptor became readable first; the place is then anywhere before `offset`.
+  /// Errors: those of read(); a pipe that cannot seek; packed text that ends before `offset`.
+  Result<Got> skip_to(std::uint64_t offset);
+  /// Whether it is compressed: nothing where the wake descriptor became readable before its first bytes were read. Errors: those of read().
+  Result<std::optional<bool>> packed();
+
+  /// Bytes of the file up to what read() gives next; some more where it is packed.
+  [[nodiscard]] std::uint64_t file_position() const;
+  /// Whether it is known to be compressed.
+  [[nodiscard]] bool unpacks() const;
+
+  /// For fstat and positioned reads; the source's own.
+  [[nodiscard]] int fd() const;
   /// The name in messages: the path, or "standard input".
   [[nodiscard]] std::string_view name() const;
 

@@ -24,6 +24,18 @@ Result<LineReader> LineReader::open(const std::string& path, std::size_t max_lin
   return LineReader(*std::move(source), std::min(max_line, std::numeric_limits<std::size_t>::max() / 4));
 }
 
+Result<LineReader::Next> LineReader::keep_to(const LineRange& range) {
+  const auto got = source_.skip_to(range.begin.offset);
+  if (!got) {
+    return got.error();
+  }
+  range_ = range;
+  base_ = range.begin.offset;
+  number_ = range.begin.line;
+  discarding_ = range.begin.inside;
+  return *got == ByteSource::Got::stopped ? Next::stopped : Next::line;
+}
+
 Result<LineReader::Next> LineReader::next(Line& line) {
   if (pending_) {
     line = *pending_;
@@ -72,18 +84,24 @@ bool LineReader::take(Line& line) {
     scan_ = stop;
     if (discarding_) {
       discarding_ = found == nullptr;
+    } else if (base_ + begin_ >= range_.end_offset || number_ >= range_.end_line) {
+      begin_ = scan_ = end_;
+      ended_ = true;
+      return false;
     } else if (found == nullptr && text.size() > max_line_ + kMark.size() + 1) {  // 1: what may be the \r of a line end.
       discarding_ = true;
-      line = {{}, ++number_, true};
+      line = {{}, ++number_, true, {}};
     } else if (found == nullptr && !ended_) {
       return false;
     } else {
       finish(text, line);
     }
     begin_ = scan_ = std::min(stop + 1, end_);
-    if (line.number != 0) {
+    if (line.number > range_.skip) {
+      line.after = {base_ + begin_, number_, discarding_};
       return true;
     }
+    line = {};
   }
   return false;
 }
@@ -98,9 +116,9 @@ void LineReader::finish(std::string_view text, Line& line) {
     text.remove_suffix(1);
   }
   if (text.size() > max_line_) {
-    line = {{}, number_, true};
+    line = {{}, number_, true, {}};
   } else if (text.find_first_not_of(kSpace) != std::string_view::npos) {
-    line = {text, number_, false};
+    line = {text, number_, false, {}};
   }
 }
 
@@ -122,6 +140,7 @@ ByteSource::Got LineReader::fill(bool may_wait) {
 
 /// Moves what is left to the front, and grows the buffer where a line fills it.
 bool LineReader::make_room() {
+  base_ += begin_;
   if (begin_ == end_) {
     begin_ = scan_ = end_ = 0;
     if (discarding_ && capacity_ > kBlock) {

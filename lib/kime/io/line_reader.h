@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,11 +15,31 @@
 
 namespace kime {
 
+/// A place in an input where a reader can begin: between two lines, or inside one that is too long.
+struct LinePlace {
+  std::uint64_t offset = 0;  ///< In the unpacked text.
+  std::uint64_t line = 0;    ///< How many lines begin before it, blank ones counted.
+  bool inside = false;       ///< The last of them has not ended, and the rest of it is left out.
+
+  bool operator==(const LinePlace&) const = default;
+};
+
 /// One line that is not blank, without its line end.
 struct Line {
   std::string_view text;     ///< Empty where it is too long.
   std::uint64_t number = 0;  ///< From 1, blank lines counted.
   bool too_long = false;     ///< It is longer than the limit; nothing of it is kept.
+  LinePlace after;           ///< Where a reader begins with what follows.
+};
+
+/// Some lines of an input.
+struct LineRange {
+  static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+
+  LinePlace begin{};
+  std::uint64_t skip = 0;             ///< Lines up to this number are left out.
+  std::uint64_t end_offset = kNoEnd;  ///< No line that begins here or later.
+  std::uint64_t end_line = kNoEnd;    ///< No line after this number.
 };
 
 /// Reads lines that end in \n or \r\n, the last one also without; lines of white space are counted and left out, a byte-order mark at the
@@ -34,6 +55,10 @@ class LineReader {
   /// Opens `path`, "-" being standard input; see ByteSource::open. Reads nothing yet.
   static Result<LineReader> open(const std::string& path, std::size_t max_line, int wake_fd = -1);
 
+  /// Gives only these lines; before the first call of next or ready.
+  /// `stopped` where the wake descriptor became readable first; the reader is then good for nothing more. Errors: ByteSource::skip_to's.
+  Result<Next> keep_to(const LineRange& range);
+
   /// The next line. Its text is valid until the next call of next or ready. Lines that are buffered are given although the wake
   /// descriptor is readable.
   /// Errors: `input`: the file failed in the middle, is truncated or damaged. The whole lines before that have been given.
@@ -42,7 +67,11 @@ class LineReader {
   /// Whether next() would return at once; false means that it would wait for the input.
   bool ready();
 
+  /// Bytes of the file up to the line that is next; some more where it is packed.
+  [[nodiscard]] std::uint64_t file_position() const { return source_.file_position() - (source_.unpacks() ? 0 : end_ - begin_); }
   [[nodiscard]] std::string_view name() const { return source_.name(); }
+  [[nodiscard]] ByteSource& source() { return source_; }
+  [[nodiscard]] const ByteSource& source() const { return source_; }
 
  private:
   struct Free {
@@ -63,7 +92,9 @@ class LineReader {
   std::size_t begin_ = 0;  ///< Of the line that is next.
   std::size_t scan_ = 0;   ///< No line end lies in [begin_, scan_).
   std::size_t end_ = 0;
+  std::uint64_t base_ = 0;  ///< Where in the text the buffer begins.
   std::uint64_t number_ = 0;
+  LineRange range_;
   bool discarding_ = false;  ///< Inside a line that was too long.
   bool ended_ = false;
   std::optional<Error> failure_;

@@ -40,6 +40,7 @@ OutputState Output::flush() {
     const ssize_t count = ::write(fd_, held_.data() + done, held_.size() - done);
     if (count >= 0) {
       done += static_cast<std::size_t>(count);
+      written_ += static_cast<std::uint64_t>(count);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       // Another process has made the shared terminal or pipe non-blocking.
       pollfd wait{fd_, POLLOUT, 0};

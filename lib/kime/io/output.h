@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,8 @@ class Output {
   [[nodiscard]] OutputState flush();
 
   [[nodiscard]] OutputState state() const { return state_; }
+  /// Bytes that the descriptor took, all calls together.
+  [[nodiscard]] std::uint64_t written() const { return written_; }
   /// Bytes that wait for a flush.
   [[nodiscard]] std::size_t held() const { return held_.size(); }
   /// What failed, naming the output: "standard output: No space left on device".
@@ -38,6 +41,7 @@ class Output {
   std::string name_;
   std::string held_;
   std::string message_;
+  std::uint64_t written_ = 0;
   OutputState state_ = OutputState::ok;
 };
 

@@ -1,14 +1,20 @@
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "kime/job/cuda_config.h"
 #include "kime/job/device_fleet.h"
 
 namespace kime {
 
-std::unique_ptr<KindFleet> make_cuda_fleet(StreamStrategy streams, std::span<const ModelToLoad> models, const StageBuckets& stage,
+std::unique_ptr<KindFleet> make_cuda_fleet(const CudaFleetOptions& cuda, std::span<const ModelToLoad> models, const StageBuckets& stage,
                                            FleetOptions options) {
   static_assert(Driver<CudaDriver>);
-  return std::make_unique<DeviceFleet<CudaDriver>>(RuntimeConfig<CudaDriver>{cuda_config(), streams}, models, stage, std::move(options));
+  RuntimeConfig<CudaDriver> config{cuda_config(), cuda.streams};
+  config.driver.verdicts = std::make_shared<cuda::ProductVerdicts>(cuda.cache, options.notice);
+  std::ranges::transform(stage.buckets, std::back_inserter(config.driver.product_rows), &Bucket::tokens);
+  return std::make_unique<DeviceFleet<CudaDriver>>(std::move(config), models, stage, std::move(options));
 }
 
 bool cuda_driver_is_there() {

@@ -95,8 +95,14 @@ struct CpuFleetOptions {
 /// The checkpoints on the CPU's devices.
 std::unique_ptr<KindFleet> make_cpu_fleet(const CpuFleetOptions& cpu, std::span<const ModelToLoad> models, const StageBuckets& stage,
                                           FleetOptions options);
-/// The same on CUDA devices, of which `streams` says how they are shared out. Opens the driver when it looks for devices.
-std::unique_ptr<KindFleet> make_cuda_fleet(StreamStrategy streams, std::span<const ModelToLoad> models, const StageBuckets& stage,
+/// How CUDA devices are used.
+struct CudaFleetOptions {
+  StreamStrategy streams;
+  std::string cache;  ///< The folder where it is kept which products have been verified; empty: nowhere.
+};
+
+/// The same on CUDA devices. Opens the driver when it looks for devices.
+std::unique_ptr<KindFleet> make_cuda_fleet(const CudaFleetOptions& cuda, std::span<const ModelToLoad> models, const StageBuckets& stage,
                                            FleetOptions options);
 /// Whether this process has opened an NVIDIA driver's library: where it has not after it has looked for devices, there is none.
 [[nodiscard]] bool cuda_driver_is_there();

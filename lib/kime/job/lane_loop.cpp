@@ -29,7 +29,11 @@ void LaneLoop::run() {
 void LaneLoop::take(Work work) {
   const auto begin = Trace::now();
   Bucket bucket;
-  const auto failure = score(work, bucket);
+  std::optional<LaneFailure> failure;
+  {
+    const JobProgress::Working working(job_.options.progress, lane_.devices());
+    failure = score(work, bucket);
+  }
   const auto end = Trace::now();
   const double seconds = static_cast<double>(end - begin) * 1e-9;
   job_.trace.ran(index_, failure.has_value(), begin, end, work.numbers.size(), work.tokens);

@@ -56,7 +56,15 @@ class Job {
         dispatcher_(fleet.devices(), fleet.lanes(), stage.buckets,
                     {.size_of = [this](auto number) { return ring_.slot(number).size(); }, .notice = options.notice}),
         trace_(options.trace, fleet),
-        window_(streams(fleet), window_tokens(fleet), padded(fleet)) {}
+        window_(streams(fleet), window_tokens(fleet), padded(fleet)) {
+    summary_.scored = options.from.scored;
+    summary_.failed = options.from.failed;
+    summary_.tokens = options.from.tokens;
+    summary_.reached = options.from;
+    if (options.progress != nullptr) {
+      options.progress->begin(fleet, records_read_);
+    }
+  }
 
   ScoreSummary run() {
     const auto begin = Clock::now();
@@ -107,6 +115,7 @@ class Job {
           input_failure_ = intake_.failure().text();
           [[fallthrough]];
         case Intake::Next::end:
+          all_read_ = true;
           dispatch();
           return;
       }
@@ -115,6 +124,7 @@ class Job {
 
   void take(std::uint64_t number, Slot& slot, const std::optional<RecordError>& error) {
     const Record& record = slot.record;
+    ++records_read_;
     if (error) {
       slot.failed = true;
       append_error_line(record, slot.where, *error, slot.text);
@@ -131,6 +141,9 @@ class Job {
 
   void dispatch() {
     trace_.read(reading_since_, window_.records(), window_.tokens());
+    if (options_.progress != nullptr) {
+      options_.progress->read(records_read_, intake_.part_read(), all_read_);
+    }
     std::vector<Work> packed;
     window_.pack_all(buckets_, [this, &packed](std::vector<std::uint64_t> numbers) {
       Work& work = packed.emplace_back();
@@ -180,30 +193,47 @@ class Job {
       }
       ring_.release(ready);
       trace_.wrote(begin);
-      if (ring_.ready() == 0 && output_.flush() != OutputState::ok) {
+      if (options_.progress != nullptr) {
+        options_.progress->wrote(summary_.scored, summary_.failed, summary_.tokens);
+      }
+      if (ring_.ready() == 0 && !flush()) {
         end_early();
         return;
       }
     }
     // A failure of the last flush shows in the output's state.
-    static_cast<void>(output_.flush());
+    static_cast<void>(flush());
   }
 
   // False when this was the last line.
   bool write_one(const Slot& slot) {
     ++(slot.failed ? summary_.failed : summary_.scored);
     summary_.tokens += slot.failed ? 0 : slot.tokens;
+    after_ = slot.where.after;
     if (slot.failed && options_.on_error == OnError::skip) {
-      return true;
+      return output_.held() > 0 || tell();
     }
     if (output_.append(slot.text) != OutputState::ok) {
       return false;
     }
     if (slot.failed && options_.on_error == OnError::stop) {
-      stopped_by_error_ = output_.flush() == OutputState::ok;
+      stopped_by_error_ = flush();
       return false;
     }
-    return true;
+    return output_.held() > 0 || tell();
+  }
+
+  [[nodiscard]] bool flush() { return output_.flush() == OutputState::ok && tell(); }
+
+  // All lines so far are with the output.
+  [[nodiscard]] bool tell() {
+    summary_.reached = {.output = options_.from.output + output_.written(),
+                        .input = after_,
+                        .scored = summary_.scored,
+                        .failed = summary_.failed,
+                        .tokens = summary_.tokens};
+    refused_ = options_.reached && !options_.reached(summary_.reached);
+    return !refused_;
   }
 
   // Nothing more will be written: nobody need read or score any more.
@@ -231,6 +261,10 @@ class Job {
         summary_.message = output_.message();
         return;
       case OutputState::ok:
+        if (refused_) {
+          summary_.end = ScoreEnd::output_failed;
+          return;
+        }
         break;
     }
     if (stopped_by_error_) {
@@ -261,11 +295,15 @@ class Job {
   Window window_;
   std::string input_failure_;
   bool started_ = false;
+  std::uint64_t records_read_ = options_.from.scored + options_.from.failed;
+  bool all_read_ = false;
   std::vector<Bucket> first_buckets_;  ///< The lanes read it once they have pulled a batch.
   std::uint64_t reading_since_ = Trace::now();
 
   // The writer's, until it is joined.
   ScoreSummary summary_;
+  InputPlace after_ = options_.from.input;  ///< Of the last record.
+  bool refused_ = false;                    ///< By the listener for how far the job is.
   bool stopped_by_error_ = false;
   bool ended_early_ = false;
 };

@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "kime/io/journal.h"
 #include "kime/io/output.h"
 #include "kime/io/score_writer.h"
 #include "kime/job/fleet.h"
 #include "kime/job/intake.h"
+#include "kime/job/job_progress.h"
 #include "kime/job/run_stats.h"
 #include "kime/job/score_lines.h"
 #include "kime/job/stage.h"
@@ -34,6 +36,11 @@ struct ScoreOptions {
   Ensemble ensemble = Ensemble::mean;              ///< For several checkpoints.
   std::function<void(const std::string&)> notice;  ///< Hears of devices that are retired; from any thread.
   Trace* trace = nullptr;                          ///< Where the timeline goes, if anywhere; outlives the run.
+  JobProgress* progress = nullptr;                 ///< Hears how far the run is, if anybody looks; outlives it.
+  JobState from;                                   ///< What an earlier run did of this job, where the intake goes on.
+  /// Hears how far the job is whenever the output has taken all lines so far, on the writer's thread; false ends the job, as an output
+  /// that takes no more does.
+  std::function<bool(const JobState&)> reached;
 };
 
 /// How a run ended. Failed records do not change it.
@@ -41,7 +48,7 @@ enum class ScoreEnd {
   complete,       ///< All input was scored, or --on-error stop ended it.
   stopped,        ///< Stop was requested; what was in flight is written.
   output_closed,  ///< Nobody reads the output any more.
-  output_failed,  ///< The output took no more; `message` says why.
+  output_failed,  ///< The output took no more, and `message` says why; or `reached` returned false, and it is empty.
   input_failed,   ///< An input failed in the middle; `message` says which and how. What came before is scored and written.
   devices_lost,   ///< No device is left; `message` says why the last one failed. The output ends at the last record in order.
 };
@@ -49,9 +56,10 @@ enum class ScoreEnd {
 struct ScoreSummary {
   ScoreEnd end = ScoreEnd::complete;
   std::string message;
-  std::uint64_t scored = 0;  ///< Records whose scores were written.
+  std::uint64_t scored = 0;  ///< Records whose scores were written; these three count an earlier run's too.
   std::uint64_t failed = 0;  ///< Records with an error.
   std::uint64_t tokens = 0;  ///< Of the scored ones.
+  JobState reached;          ///< How far it was when the output had last taken all lines.
   std::uint64_t batches = 0;
   double seconds = 0;
   std::vector<DeviceStats> devices;

@@ -34,6 +34,7 @@ struct ProductOptions {
   /// Numbers of rows that are verified beside those asked for; the library is asked for algorithms at the most of them. So the choice does
   /// not follow the bucket table, as long as its first algorithms pass.
   std::vector<std::size_t> always = {1, 16, 64, 100, 128, 192, 1024, 8192};
+  bool operator==(const ProductOptions&) const = default;
 };
 
 /// Thread-safe.

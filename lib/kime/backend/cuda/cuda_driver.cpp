@@ -30,6 +30,14 @@ Status enqueue(cuda::Stream& stream, std::size_t bytes, std::string_view functio
   return context.check(function, call());
 }
 
+Result<cuda::BlasLibrary> find_blas(const CudaDriver::Config& config) {
+  if (config.blas != nullptr) {
+    return cuda::start_blas(*config.blas);
+  }
+  auto found = cuda::find_cublaslt(config.cublaslt);
+  return found ? cuda::open_blas(*found) : std::move(found).error();
+}
+
 }  // namespace
 
 CudaDriver::CudaDriver(const Config& config, cuda::DriverLibrary library, cuda::FoundDevices found)
@@ -37,14 +45,19 @@ CudaDriver::CudaDriver(const Config& config, cuda::DriverLibrary library, cuda::
       version_(library.version),
       left_out_(std::move(found.left_out)),
       has_kernels_(!config.images.empty()) {
-  if (auto cublaslt = cuda::find_cublaslt(config.cublaslt)) {
-    cublaslt_ = cublaslt->version;
+  cuda::ProductsConfig products{{}, config.product_rows, config.verdicts, config.products};
+  if (auto library = find_blas(config)) {
+    cublaslt_ = library->version;
+    products.library = *std::move(library);
   } else {
-    no_cublaslt_ = cublaslt.error().message();
+    no_cublaslt_ = library.error().message();
+  }
+  if (!products.verdicts) {
+    products.verdicts = std::make_shared<cuda::ProductVerdicts>();
   }
   for (auto& facts : found.devices) {
     devices_.push_back(std::make_shared<cuda::DeviceContext>(api_, std::move(facts)));
-    parts_.push_back(std::make_shared<cuda::DeviceParts>(devices_.back(), config.images));
+    parts_.push_back(std::make_shared<cuda::DeviceParts>(devices_.back(), config.images, products));
   }
 }
 
@@ -105,7 +118,11 @@ HardwareLimits CudaDriver::limits(std::size_t ordinal) const {
 }
 
 Caps CudaDriver::caps(std::size_t ordinal) const {
-  return {.name = kName, .threads = devices_[ordinal]->facts().multiprocessors, .graphs = true, .unified_memory = false};
+  return {.name = kName,
+          .threads = devices_[ordinal]->facts().multiprocessors,
+          .graphs = true,
+          .unified_memory = false,
+          .padded_products = parts_[ordinal]->products.enabled()};
 }
 
 std::size_t CudaDriver::suggested_streams(std::size_t ordinal, StreamStrategy strategy) const {

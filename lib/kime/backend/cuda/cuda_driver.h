@@ -31,6 +31,11 @@ class CudaDriver {
     std::vector<std::string> cublaslt = {"libcublasLt.so.13", "libcublasLt.so.12"};  ///< The first that is there.
     const cuda::DriverApi* table = nullptr;                                          ///< For tests: no library is opened.
     std::vector<const void*> images;  ///< The kernels, as cuda::Modules takes them; without any, devices can be looked at and no more.
+    /// Tokens of each bucket of the run: cuBLASLt does products once they have been verified for all of these. Without any, kernels do.
+    std::vector<std::size_t> product_rows;
+    std::shared_ptr<cuda::ProductVerdicts> verdicts;  ///< Where it is kept what was verified, if anywhere.
+    const cuda::BlasApi* blas = nullptr;              ///< For tests: no cuBLASLt is opened.
+    cuda::ProductOptions products;
     bool operator==(const Config&) const = default;
   };
   using Slab = cuda::Slab;

@@ -17,7 +17,8 @@ Routine::Routine(Routine&& other) noexcept
       owner_(std::exchange(other.owner_, 0)),
       counts_(other.counts_),
       ropes_(std::move(other.ropes_)),
-      steps_(std::move(other.steps_)) {
+      steps_(std::move(other.steps_)),
+      has_products_(other.has_products_) {
 }
 
 Routine::~Routine() {
@@ -26,35 +27,62 @@ Routine::~Routine() {
   }
 }
 
+Status Routine::add_kernel(KernelLaunch launch) {
+  const auto& facts = parts_->context->facts();
+  if (launch.shared_bytes > facts.shared_bytes_per_block || launch.threads > facts.threads_per_block) {
+    return Error(ErrorKind::unsupported,
+                 fmt::format("{} needs {} threads and {} bytes of shared memory; {} has {} and {}", launch.kernel, launch.threads,
+                             launch.shared_bytes, facts.name, facts.threads_per_block, facts.shared_bytes_per_block));
+  }
+  auto function = parts_->modules.find(launch.kernel, launch.shared_bytes);
+  if (!function) {
+    return std::move(function).error();
+  }
+  steps_.emplace_back(KernelStep{*function, std::move(launch)});
+  return {};
+}
+
 Result<Routine> Routine::link(std::shared_ptr<DeviceParts> parts, const Graph& graph, const WeightLayout& layout, const BucketCode& code) {
-  const auto& facts = parts->context->facts();
   Routine routine(std::move(parts), code);
-  LoweredGraph lowered = lower(graph, layout, code, static_cast<unsigned>(facts.multiprocessors));
+  DeviceParts& shared = *routine.parts_;
+  std::optional<Error> failed;
+  std::vector<const VerifiedProduct*> chosen;
+  const auto takes = [&](const ProductLaunch& product) {
+    auto choice = failed ? Result<const VerifiedProduct*>(*failed) : shared.products.choose(product);
+    if (!choice) {
+      failed = std::move(choice).error();
+      return false;
+    }
+    if (*choice != nullptr) {
+      chosen.push_back(*choice);
+    }
+    return *choice != nullptr;
+  };
+  LoweredGraph lowered = lower(graph, layout, code, static_cast<unsigned>(shared.context->facts().multiprocessors), takes);
+  if (failed) {
+    return *std::move(failed);
+  }
   for (const RopeSpec& spec : lowered.ropes) {
-    auto rope = routine.parts_->ropes.get(spec.theta, spec.head_width, code.bucket().tokens);
+    auto rope = shared.ropes.get(spec.theta, spec.head_width, code.bucket().tokens);
     if (!rope) {
       return std::move(rope).error();
     }
     routine.ropes_.push_back(*std::move(rope));
   }
   const KernelLaunch counts = set_counts(code, {});
-  auto set = routine.parts_->modules.find(counts.kernel, counts.shared_bytes);
+  auto set = shared.modules.find(counts.kernel, counts.shared_bytes);
   if (!set) {
     return std::move(set).error();
   }
   routine.counts_ = *set;
+  auto next = chosen.begin();  // in the order in which products were asked for
   for (LoweredStep& step : lowered.steps) {
-    auto& launch = std::get<KernelLaunch>(step);
-    if (launch.shared_bytes > facts.shared_bytes_per_block || launch.threads > facts.threads_per_block) {
-      return Error(ErrorKind::unsupported,
-                   fmt::format("{} needs {} threads and {} bytes of shared memory; {} has {} and {}", launch.kernel, launch.threads,
-                               launch.shared_bytes, facts.name, facts.threads_per_block, facts.shared_bytes_per_block));
+    if (const auto* product = std::get_if<ProductLaunch>(&step)) {
+      routine.steps_.emplace_back(ProductStep{*next++, *product});
+      routine.has_products_ = true;
+    } else if (auto added = routine.add_kernel(std::get<KernelLaunch>(std::move(step))); !added) {
+      return std::move(added).error();
     }
-    auto function = routine.parts_->modules.find(launch.kernel, launch.shared_bytes);
-    if (!function) {
-      return std::move(function).error();
-    }
-    routine.steps_.push_back({*function, std::move(launch)});
   }
   return routine;
 }
@@ -77,10 +105,10 @@ DeviceAddress Routine::address_of(const Ref& ref, const LaunchAddresses& address
   return addresses.arena + ref.offset;
 }
 
-Status Routine::launch(const Step& step, StreamHandle stream, const LaunchAddresses& addresses) const {
+Status Routine::launch(const KernelStep& step, StreamHandle stream, const Bound& bound) const {
   std::vector<std::byte> params = step.launch.params;
   for (const auto& pointer : step.launch.pointers) {
-    const DeviceAddress address = address_of(pointer.to, addresses);
+    const DeviceAddress address = address_of(pointer.to, bound.addresses);
     std::memcpy(params.data() + pointer.at, &address, sizeof(address));
   }
   void* parameters[] = {params.data()};  // the driver copies them
@@ -90,23 +118,29 @@ Status Routine::launch(const Step& step, StreamHandle stream, const LaunchAddres
   return code == Code::success ? Status() : parts_->context->check("cuLaunchKernel of " + step.launch.kernel, code);
 }
 
-Status Routine::launch_all(StreamHandle stream, const LaunchAddresses& addresses) const {
+Status Routine::launch(const ProductStep& step, StreamHandle stream, const Bound& bound) const {
+  const ProductLaunch& product = step.product;
+  const auto at = [&](const Ref& ref) { return address_of(ref, bound.addresses); };
+  return parts_->products.run(*step.chosen, stream, {at(product.a), at(product.w), at(product.c)}, product.rows, bound.workspace);
+}
+
+Status Routine::launch_all(StreamHandle stream, const Bound& bound) const {
   for (const Step& step : steps_) {
-    if (auto launched = launch(step, stream, addresses); !launched) {
+    if (auto launched = std::visit([&](const auto& each) { return launch(each, stream, bound); }, step); !launched) {
       return launched;
     }
   }
   return {};
 }
 
-Result<GraphHandle> Routine::capture(StreamHandle stream, const LaunchAddresses& addresses) const {
+Result<GraphHandle> Routine::capture(StreamHandle stream, const Bound& bound) const {
   DeviceContext& context = *parts_->context;
   // Thread-local: what other threads allocate meanwhile does not break it.
   const Code begun = context.api().stream_begin_capture(stream, CaptureMode::thread_local_);
   if (auto began = context.check("cuStreamBeginCapture", begun); !began) {
     return std::move(began).error();
   }
-  auto launched = launch_all(stream, addresses);
+  auto launched = launch_all(stream, bound);
   GraphHandle graph = nullptr;
   auto ended = context.check("cuStreamEndCapture", context.api().stream_end_capture(stream, &graph));  // in any case: it frees the stream
   if (launched && ended) {
@@ -118,16 +152,16 @@ Result<GraphHandle> Routine::capture(StreamHandle stream, const LaunchAddresses&
   return launched ? std::move(ended).error() : std::move(launched).error();
 }
 
-Result<std::shared_ptr<GraphExec>> Routine::executable(StreamHandle stream, const LaunchAddresses& addresses) {
-  if (auto found = parts_->graphs.find(owner_, addresses)) {
+Result<std::shared_ptr<GraphExec>> Routine::executable(StreamHandle stream, const Bound& bound) {
+  if (auto found = parts_->graphs.find(owner_, bound.addresses)) {
     return found;
   }
-  const auto graph = capture(stream, addresses);
+  const auto graph = capture(stream, bound);
   if (!graph) {
     return graph.error();
   }
   DeviceContext& context = *parts_->context;
-  auto exec = parts_->graphs.add(owner_, addresses, *graph);
+  auto exec = parts_->graphs.add(owner_, bound.addresses, *graph);
   static_cast<void>(context.api().graph_destroy(*graph));
   if (exec && *exec != nullptr) {
     const Code code = context.api().graph_upload((*exec)->handle(), stream);
@@ -144,15 +178,23 @@ Status Routine::run(Stream& stream, const LaunchAddresses& addresses, const Exte
   if (auto bound = context.bind(); !bound) {
     return bound;
   }
-  auto exec = executable(stream.handle(), addresses);
+  Bound bound{addresses};
+  if (has_products_) {
+    auto workspace = stream.workspace(parts_->products.workspace_bytes());
+    if (!workspace) {
+      return std::move(workspace).error();
+    }
+    bound.workspace = *workspace;
+  }
+  auto exec = executable(stream.handle(), bound);
   if (!exec) {
     return std::move(exec).error();
   }
-  if (auto counted = launch({counts_, set_counts(code_, counts)}, stream.handle(), addresses); !counted) {
+  if (auto counted = launch(KernelStep{counts_, set_counts(code_, counts)}, stream.handle(), bound); !counted) {
     return counted;
   }
   if (*exec == nullptr) {
-    return launch_all(stream.handle(), addresses);  // no memory for a graph
+    return launch_all(stream.handle(), bound);  // no memory for a graph
   }
   return context.check("cuGraphLaunch", context.api().graph_launch((*exec)->handle(), stream.handle()));
 }

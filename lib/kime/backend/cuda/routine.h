@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kime/backend/cuda/graphs.h"
+#include "kime/backend/cuda/library_products.h"
 #include "kime/backend/cuda/lowering.h"
 #include "kime/backend/cuda/modules.h"
 #include "kime/backend/cuda/rope_tables.h"
@@ -15,12 +16,13 @@ namespace kime::cuda {
 
 /// What all routines of a device share.
 struct DeviceParts {
-  DeviceParts(const std::shared_ptr<DeviceContext>& shared, std::vector<const void*> images)
-      : context(shared), modules(shared, std::move(images)), ropes(shared), graphs(shared) {}
+  DeviceParts(const std::shared_ptr<DeviceContext>& shared, std::vector<const void*> images, ProductsConfig library)
+      : context(shared), modules(shared, std::move(images)), ropes(shared), products(shared, std::move(library)), graphs(shared) {}
 
   std::shared_ptr<DeviceContext> context;
   Modules modules;
   DeviceRopes ropes;
+  LibraryProducts products;
   Graphs graphs;
 };
 
@@ -38,17 +40,29 @@ class Routine {
   Status run(Stream& stream, const LaunchAddresses& addresses, const Extent& counts);
 
  private:
-  struct Step {
+  struct KernelStep {
     FunctionHandle function;
     KernelLaunch launch;
   };
+  struct ProductStep {
+    const VerifiedProduct* chosen;
+    ProductLaunch product;
+  };
+  using Step = std::variant<KernelStep, ProductStep>;
+  /// What a launch's places are.
+  struct Bound {
+    LaunchAddresses addresses;
+    DeviceAddress workspace = 0;  ///< The stream's; where a library does some products.
+  };
   Routine(std::shared_ptr<DeviceParts> parts, BucketCode code);
 
+  Status add_kernel(KernelLaunch launch);
   [[nodiscard]] DeviceAddress address_of(const Ref& ref, const LaunchAddresses& addresses) const;
-  Status launch(const Step& step, StreamHandle stream, const LaunchAddresses& addresses) const;
-  Status launch_all(StreamHandle stream, const LaunchAddresses& addresses) const;
-  Result<GraphHandle> capture(StreamHandle stream, const LaunchAddresses& addresses) const;
-  Result<std::shared_ptr<GraphExec>> executable(StreamHandle stream, const LaunchAddresses& addresses);
+  Status launch(const KernelStep& step, StreamHandle stream, const Bound& bound) const;
+  Status launch(const ProductStep& step, StreamHandle stream, const Bound& bound) const;
+  Status launch_all(StreamHandle stream, const Bound& bound) const;
+  Result<GraphHandle> capture(StreamHandle stream, const Bound& bound) const;
+  Result<std::shared_ptr<GraphExec>> executable(StreamHandle stream, const Bound& bound);
 
   std::shared_ptr<DeviceParts> parts_;
   BucketCode code_;
@@ -56,6 +70,7 @@ class Routine {
   FunctionHandle counts_ = nullptr;
   std::vector<std::shared_ptr<const DeviceRope>> ropes_;
   std::vector<Step> steps_;
+  bool has_products_ = false;
 };
 
 }  // namespace kime::cuda

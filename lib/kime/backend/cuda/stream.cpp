@@ -10,6 +10,7 @@ namespace {
 
 // A batch's five arrays are under a piece each, so that those of some batches are on their way at once.
 constexpr std::size_t kRingPieces = 16;
+constexpr std::size_t kWorkspaceAlignment = 256;
 constexpr std::size_t kRingPiece = std::size_t{128} << 10;
 
 }  // namespace
@@ -34,6 +35,21 @@ Stream::~Stream() {
   if (context_->bind()) {
     static_cast<void>(context_->api().stream_destroy(handle_));
   }
+}
+
+Result<DeviceAddress> Stream::workspace(std::size_t bytes) {
+  if (!workspace_) {
+    auto made = Slab::on_device(context_, bytes, kWorkspaceAlignment);
+    if (!made) {
+      return std::move(made).error();
+    }
+    workspace_.emplace(*std::move(made));
+    workspace_bytes_ = bytes;
+  }
+  if (bytes > workspace_bytes_) {  // graphs that were captured hold its address
+    return Error(ErrorKind::device, "a stream's workspace cannot grow");
+  }
+  return workspace_->address();
 }
 
 Status Stream::record(Ticket ticket) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "kime/backend/cuda/marks.h"
 #include "kime/backend/cuda/pinned_ring.h"
@@ -26,6 +27,10 @@ class Stream {
   [[nodiscard]] StreamHandle handle() const { return handle_; }
   [[nodiscard]] Marks& marks() { return marks_; }
 
+  /// Device memory of its own for what works in it one call after another; as large as what was first asked for. Errors: `device`; more
+  /// than that.
+  Result<DeviceAddress> workspace(std::size_t bytes);
+
   Status record(Ticket ticket);
   /// Copies from the host by way of pinned memory, where there is any, so that the call waits for nothing that the stream does.
   Status copy_in(DeviceAddress to, const void* from, std::size_t bytes);
@@ -37,6 +42,8 @@ class Stream {
   std::shared_ptr<DeviceContext> context_;
   StreamHandle handle_;
   Marks marks_;
+  std::size_t workspace_bytes_ = 0;
+  std::optional<Slab> workspace_;
   bool has_ring_ = false;                                          ///< Whether one was asked for.
   std::unique_ptr<PinnedRing> ring_;                               ///< Made on first use; null where there was no memory for it.
   std::map<const DeviceContext*, std::unique_ptr<Relay>> relays_;  ///< By the device they come from; made on first use.
