@@ -30,7 +30,7 @@ import time
 NAME = "spark_score"
 DOES_NOT_GO = {
     "it names what this program names": ("-m", "--model", "-o", "--output", "--stats", "--threads"),
-    "Spark does that": ("--resume", "--force", "--shard", "--progress"),
+    "Spark does that": ("--resume", "--force", "--sync-every", "--shard", "--progress"),
     "it writes a file on an executor": ("--trace", "--cache"),
     "it reads a file that executors do not have": ("--buckets",),
     "it prints to an executor's standard error": ("--labels", "-v", "--verbose", "--help", "-h"),
