@@ -141,8 +141,8 @@ def write(data):
 
 
 def run(options):
-    inputs = open_all(options.files)
     model = load(options.model)
+    inputs = open_all(options.files)  # which may wait for a first byte
     work = make_work(model, options.files, options.max_line)
     pool = []
     for _ in range(options.jobs):
