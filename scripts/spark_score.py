@@ -6,7 +6,8 @@
 
 Inputs are what Spark reads: files, folders and patterns on any file system that it knows, plain or compressed. The output is a folder of
 part files; one after the other (`cat scores/part-*`) they are, byte for byte, what `cat INPUT... | kime score` writes: lines are counted
-through all inputs, in the order in which these are named. All after `--` are options of `kime score`.
+through all inputs, in the order in which these are named. (Of each file a byte-order mark is left out, and a line end that is missing at
+its end is made up for.) All after `--` are options of `kime score`.
 
 The checkpoint, and the program that --kime names, are sent to each executor once (addFile). Without --kime the executors' PATH has it; the
 libraries that it is linked with (see scripts/setup) must be there. A task that fails or is lost is done again by Spark and leaves nothing
@@ -30,7 +31,7 @@ import time
 NAME = "spark_score"
 DOES_NOT_GO = {
     "it names what this program names": ("-m", "--model", "-o", "--output", "--stats", "--threads"),
-    "Spark does that": ("--resume", "--force", "--shard", "--progress"),
+    "Spark does that": ("--resume", "--force", "--sync-every", "--shard", "--progress"),
     "it writes a file on an executor": ("--trace", "--cache"),
     "it reads a file that executors do not have": ("--buckets",),
     "it prints to an executor's standard error": ("--labels", "-v", "--verbose", "--help", "-h"),

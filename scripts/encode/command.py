@@ -141,8 +141,8 @@ def write(data):
 
 
 def run(options):
-    inputs = open_all(options.files)
     model = load(options.model)
+    inputs = open_all(options.files)  # which may wait for a first byte
     work = make_work(model, options.files, options.max_line)
     pool = []
     for _ in range(options.jobs):
@@ -171,6 +171,9 @@ def run(options):
             raise Ended(3, f"an encoding process {error}") from error
         records, errors = records + more_records, errors + more_errors
         write(made)
+    if not stopped:
+        for worker in pool:
+            worker.end()
     if errors and not options.quiet:
         print(f'{NAME}: {errors} of {records + errors} could not be encoded; see the lines with "error"', file=sys.stderr)
     return 128 + stopped[0] if stopped else 1 if errors else 0

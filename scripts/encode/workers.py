@@ -1,10 +1,13 @@
 """Encoding processes. Groups of lines go to them in turn and come back in turn, so the order is kept without being kept track of, and a
 full pipe is what holds the reader back."""
+import fcntl
 import os
 import signal
 import struct
 import traceback
 
+F_SETPIPE_SZ = 1031  # Linux
+PIPE_BYTES = 512 * 1024
 ASK = struct.Struct("<IQQ?")  # file, first line, bytes, whether the line is too long to be there
 ANSWER = struct.Struct("<QQQ")  # bytes, records, errors
 
@@ -28,13 +31,23 @@ def write_all(fd, data):
         rest = rest[os.write(fd, rest):]
 
 
+def pipe():
+    """A pipe that holds some groups, so that a process has the next one at hand while its last answer waits to be read."""
+    ends = os.pipe()
+    try:
+        fcntl.fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES)
+    except OSError:
+        pass  # no more for this user: a smaller one is slower, no more
+    return ends
+
+
 class Worker:
     """A process that calls `work(file, first, data)`, which gives bytes and two counts, for each group it is given. Forked, so that what
     is loaded is there once."""
 
     def __init__(self, work, others):
-        ask_here, self._ask = os.pipe()
-        self._answer, answer_here = os.pipe()
+        ask_here, self._ask = pipe()
+        self._answer, answer_here = pipe()
         self._pid = os.fork()
         if self._pid:
             os.close(ask_here)
@@ -79,3 +92,8 @@ class Worker:
                 return made, records, errors
         _, status = os.waitpid(self._pid, 0)
         raise Died(f"was ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"ended with status {os.WEXITSTATUS(status)}")
+
+    def end(self):
+        """For one that has given all of its answers."""
+        os.close(self._ask)
+        os.waitpid(self._pid, 0)

@@ -247,6 +247,11 @@ class Usage(EncodeCase):
         self.assertIn("cannot read /nowhere: No such file or directory", self.unusable("/nowhere"))
         self.assertIn("Is a directory", self.unusable(self.folder.name))
 
+    def test_what_is_unusable_is_told_before_there_is_input(self):
+        with subprocess.Popen([sys.executable, "-B", ENCODE, "-m", "/nowhere"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.assertEqual(process.wait(60), 2)
+            self.assertIn(b"/nowhere", process.stderr.read())
+
     def test_checkpoints(self):
         self.assertIn("/nowhere/rl_agent_config.json: No such file or directory", self.unusable(model="/nowhere"))
         folder = self.checkpoint(max_len=True)

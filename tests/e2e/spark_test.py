@@ -147,7 +147,7 @@ exit $status
 
 class Spark(Case):
     def run_spark(self, *args):
-        env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": self.path("work"), "SPARK_LOCAL_DIRS": self.path("local"),
+        env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": self.path("local"),
                "PYSPARK_PYTHON": SPARK_PYTHON, "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"}
         return subprocess.run([SPARK_PYTHON, "-B", SCRIPT, "-m", DEMO, *args], capture_output=True, text=True, env=env, timeout=900, check=False)
 
