@@ -74,7 +74,7 @@ int run(const Options& options) {
   }
   if (*shard) {
     if (const auto begun = inputs->intake.begin(*shard, {}); !begun) {
-      return fail(begun.error().text());
+      return fail("--shard: " + begun.error().text());
     }
   }
   Counts counts;

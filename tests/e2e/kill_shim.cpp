@@ -3,7 +3,8 @@
 //   KIME_KILL_PREFIX   a path; calls count for files whose names begin with it
 //   KIME_KILL_CALL     write, sync, rename, truncate or unlink
 //   KIME_KILL_AT       which of these calls, from 1
-//   KIME_KILL_WHEN     before, inside (a write then takes half of its bytes) or after; default inside
+//   KIME_KILL_WHEN     before, inside (a write has then taken half of its bytes; at any other call the kill comes from another thread
+//                      while it runs) or after; default inside
 //   KIME_KILL_ERROR    an errno: the call fails with it from then on, and nothing is killed
 #include <dlfcn.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace {
 
@@ -48,7 +50,7 @@ bool aimed_at(std::string_view call, std::string_view path) {
   return setting("KIME_KILL_ERROR").empty() ? number == at : number >= at;
 }
 
-void die() {
+[[noreturn]] void die() {
   kill(getpid(), SIGKILL);
   for (;;) {
     pause();
@@ -65,11 +67,15 @@ int shimmed(std::string_view call, std::string_view path, const Do& run) {
     errno = std::atoi(error.data());
     return -1;
   }
-  if (setting("KIME_KILL_WHEN") != "before") {
+  const auto when = setting("KIME_KILL_WHEN");
+  std::thread other;
+  if (when != "before" && when != "after") {
+    other = std::thread(die);
+  }
+  if (when != "before") {
     run();
   }
   die();
-  return 0;
 }
 
 }  // namespace
@@ -94,7 +100,6 @@ ssize_t write(int fd, const void* bytes, size_t count) {
     next(fd, bytes, when == "after" ? count : count / 2);
   }
   die();
-  return 0;
 }
 
 int fsync(int fd) {

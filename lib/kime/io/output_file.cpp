@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kime/io/digest.h"
+#include "kime/io/file_lock.h"
 
 namespace kime {
 namespace {
@@ -49,24 +50,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-struct flock whole_file() {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
-
-// An error where another process writes the file.
-Status check_unlocked(int fd, const std::string& output) {
-  struct flock lock = whole_file();
-  if (::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
-    return Error(ErrorKind::input, fmt::format("{}: {} writes it; one job an output", output,
-                                               lock.l_pid > 0 ? fmt::format("process {}", lock.l_pid)
-                                                              : std::string("a process of another machine or container")));
-  }
-  return {};
-}
 
 // What a link leads to, there or not, so that the link stays. A circle of links stays as it is, and cannot be opened.
 std::string without_links(const std::string& path) {
@@ -203,14 +186,15 @@ Status OutputFile::lock_partial() {
     if (!S_ISREG(info.st_mode)) {
       return Error(ErrorKind::input, fmt::format("{}: is no regular file", path));
     }
-    struct flock lock = whole_file();
-    if (::fcntl(partial_, F_SETLK, &lock) == 0) {
+    const auto locked = lock_file(partial_, path);
+    if (!locked) {
+      return locked.error();
+    }
+    if (*locked) {
       if (const auto there = file_at(path); there && same_file(*there, info)) {
         made_partial_ = made;
         return {};
       }
-    } else if (errno != EACCES && errno != EAGAIN) {
-      return Error(ErrorKind::input, fmt::format("{}: cannot be locked: {}", path, std::generic_category().message(errno)));
     } else if (auto free = check_unlocked(partial_, options_.path); !free) {
       return free;
     }
