@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/base/counted.h"
 #include "kime/base/error.h"
 #include "kime/base/precision.h"
 
@@ -23,6 +24,7 @@ inline constexpr int kLost = 3;
 using Run = std::function<int()>;
 void add_score(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
 void add_buckets(CLI::App& app, Run& run);
 void add_model(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);
@@ -58,11 +60,6 @@ struct ThreadsOption {
 
 /// Prints "kime: MESSAGE" to standard error and returns `status`.
 int fail(std::string_view message, int status = kUnusable);
-
-/// 12345 as "12,345".
-std::string grouped(std::uint64_t number);
-/// "1 record", "3 records".
-std::string counted(std::uint64_t number, std::string_view what);
 
 /// A footer of examples for a subcommand's --help.
 std::string examples(std::string_view text);
