@@ -12,6 +12,8 @@
 #include "compare_report.h"
 #include "inputs.h"
 #include "kime/io/output.h"
+#include "kime/results/compare_junit.h"
+#include "kime/results/compare_page.h"
 #include "kime/results/output_file.h"
 #include "kime/results/score_matcher.h"
 #include "signals.h"
@@ -85,12 +87,47 @@ int print(const Options& options, const ScoreDifferences& found) {
   return output.state() == OutputState::closed ? kLost : fail(output.message(), kLost);
 }
 
+// --junit and --html, open before the work begins.
+struct Reports {
+  std::optional<OutputFile> junit;
+  std::optional<OutputFile> html;
+};
+
+Status open_reports(const Options& options, Reports& reports) {
+  for (const auto& [path, place] : {std::pair(&options.junit, &reports.junit), std::pair(&options.html, &reports.html)}) {
+    if (!path->empty()) {
+      auto file = OutputFile::open(*path, options.files);
+      if (!file) {
+        return file.error();
+      }
+      place->emplace(*std::move(file));
+    }
+  }
+  return {};
+}
+
+Status write_reports(const ScoreDifferences& found, Reports& reports) {
+  if (reports.junit) {
+    if (auto written = reports.junit->finish(compare_junit(found, compare_text(found))); !written) {
+      return written;
+    }
+  }
+  return reports.html ? reports.html->finish(compare_page(found)) : Status();
+}
+
 int run(const Options& options) {
   auto lines = open_files(options);
   if (!lines) {
     return fail(lines.error().text());
   }
-  ScoreComparer comparer(options.tolerance, {});
+  Reports reports;
+  if (auto opened = open_reports(options, reports); !opened) {
+    return fail(opened.error().text());
+  }
+  constexpr std::size_t kPoints = 1500;
+  ShownLimits limits;
+  limits.points = reports.html ? kPoints : 0;
+  ScoreComparer comparer(options.tolerance, limits);
   {
     ScoreReader before(options.files[0], std::move((*lines)[0]), true);
     ScoreReader after(options.files[1], std::move((*lines)[1]), true);
@@ -104,6 +141,9 @@ int run(const Options& options) {
   if (found.common_fields().empty()) {
     return fail(fmt::format("no field to compare is in both files: {} has {}, {} has {}", found.old_name, fields_of(found.old_fields),
                             found.new_name, fields_of(found.new_fields)));
+  }
+  if (auto written = write_reports(found, reports); !written) {
+    return fail(written.error().text(), kLost);
   }
   const int printed = print(options, found);
   return printed != kDone ? printed : found.passed() ? kDone : kSomeFailed;
@@ -131,13 +171,19 @@ void add_compare(CLI::App& app, Run& run_command) {
   command->add_option("--max-line", options->max_line, "A longer line cannot be used (default: 64 MiB)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->type_name("BYTES");
+  command
+      ->add_option("--junit", options->junit,
+                   "Write a JUnit document for CI: a case for each record that failed (100 of each kind at most), and a summary")
+      ->type_name("FILE");
+  command->add_option("--html", options->html, "Write one page with charts and tables, which needs no network")->type_name("FILE");
   command->add_flag("--json", options->json, "One JSON document");
   command->add_flag("-q,--quiet", options->quiet, "No report on standard output, unless --json asks for one");
   command->footer(
       "Records are matched by id, and file where there is one, in any order. Exit status: 0 within tolerance; 1 beyond it, or a record or\n"
       "an error in one file only; 2 files that cannot be compared; 3 no space left, or a file that breaks off.\n\n" +
       examples("  kime compare main.jsonl branch.jsonl && echo the same bits\n"
-               "  kime compare f32.jsonl int8.jsonl.gz --logit-tol 0.05 --act-tol 0.05\n"
+               "  kime compare f32.jsonl int8.jsonl.gz --logit-tol 0.05 --act-tol 0.05 --html what-changed.html\n"
+               "  kime compare main.jsonl branch.jsonl --rel-tol 1e-5 --junit compare.xml\n"
                "  kime score records.jsonl -m checkpoint/ | kime compare expected.jsonl - --rel-tol 1e-5 --json | jq .fields"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -57,7 +58,7 @@ std::string where(const ShownRecord& record) {
 }
 
 std::string share(std::uint64_t part, std::uint64_t of) {
-  return of == 0 ? "" : fmt::format(" ({:.2f} %)", 100 * static_cast<double>(part) / static_cast<double>(of));
+  return of == 0 ? "" : fmt::format(" ({:.2f} %)", std::floor(1e4 * static_cast<double>(part) / static_cast<double>(of)) / 100);
 }
 
 class Text {
@@ -96,8 +97,9 @@ class Text {
       if (of.records == 0) {
         continue;
       }
-      line("{:<18}{:>14}{:>14}{:>12.3g}{:>12.3g}{:>12}", name_of(field), grouped(of.numbers), grouped(of.same), of.largest, of.mean(),
-           grouped(of.beyond));
+      const bool apart = field != ScoreField::choice;
+      line("{:<18}{:>14}{:>14}{:>12}{:>12}{:>12}", name_of(field), grouped(of.numbers), grouped(of.same),
+           apart ? fmt::format("{:.3g}", of.largest) : "", apart ? fmt::format("{:.3g}", of.mean()) : "", grouped(of.beyond));
     }
     for (const ScoreField field : kAllScoreFields) {
       const FieldDifferences& of = found_.fields[index_of(field)];
@@ -192,10 +194,15 @@ Json fields_json(const ScoreDifferences& found) {
     if (!found.common_fields().has(field)) {
       continue;
     }
-    all[std::string(name_of(field))] = {
-        {"records", of.records},          {"numbers", of.numbers},           {"same_bits", of.same},
-        {"largest_distance", of.largest}, {"mean_distance", of.mean()},      {"beyond_tolerance", of.beyond},
-        {"other_length", of.lengths},     {"only_in_old_line", of.only_old}, {"only_in_new_line", of.only_new}};
+    all[std::string(name_of(field))] = {{"records", of.records},
+                                        {"numbers", of.numbers},
+                                        {"same_bits", of.same},
+                                        {"largest_distance", field == ScoreField::choice ? Json() : Json(of.largest)},
+                                        {"mean_distance", field == ScoreField::choice ? Json() : Json(of.mean())},
+                                        {"beyond_tolerance", of.beyond},
+                                        {"other_length", of.lengths},
+                                        {"only_in_old_line", of.only_old},
+                                        {"only_in_new_line", of.only_new}};
   }
   return all;
 }

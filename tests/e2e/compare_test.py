@@ -1,10 +1,14 @@
 """kime compare: exit statuses, the report in its forms, and files that cannot be compared."""
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
 import unittest
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 from support import DEMO, KIME, Case, jsonl, kime, read
 
@@ -101,9 +105,123 @@ class Documents(Compares):
         new = [{"id": i, "logits": [i + 1, 0]} for i in range(3000)]
         document = self.document(old, new, status=1)
         self.assertEqual(document["failed"]["distance"], 3000)
-        self.assertEqual(len(document["failures"]), 1000)
+        self.assertEqual(len(document["failures"]), 100)
         self.assertEqual(len(document["worst"]), 10)
         self.assertIn("and 2,990 more", self.compare(old, new, status=1))
+
+
+class JUnit(Compares):
+    """Held against the schema of Jenkins's xUnit plugin, which lies beside this file."""
+
+    def report(self, old, new, *args, status):
+        path = self.path("junit.xml")
+        self.compare(old, new, "--junit", path, *args, status=status)
+        if shutil.which("xmllint"):
+            schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "junit-10.xsd")
+            checked = subprocess.run(["xmllint", "--noout", "--schema", schema, path], capture_output=True, check=False)
+            self.assertEqual(checked.returncode, 0, checked.stderr.decode())
+        suite = ElementTree.parse(path).getroot().find("testsuite")
+        cases = suite.findall("testcase")
+        self.assertEqual(int(suite.get("tests")), len(cases))
+        self.assertEqual(int(suite.get("failures")), sum(case.find("failure") is not None for case in cases))
+        return cases
+
+    def test_what_passed_is_one_case(self):
+        cases = self.report(SCORES, SCORES, status=0)
+        self.assertEqual([case.get("name") for case in cases], ["summary"])
+        self.assertIn("within tolerance", cases[0].find("system-out").text)
+
+    def test_a_case_for_each_record_that_failed(self):
+        cases = self.report(SCORES, changed(a={"act": [9, 9]}, b=None), status=1)
+        self.assertEqual([(case.get("name"), case.get("classname")) for case in cases], [
+            ("summary", "kime.compare"), ('"a"', "kime.compare.distance"), ('"b"', "kime.compare.only_old")])
+        self.assertEqual(cases[1].find("failure").get("message"), "act[0]: 0.1 against 9, 8.9 apart")
+        self.assertEqual(cases[2].find("failure").text, "line 2 of the old file")
+
+    def test_many_are_capped_by_kind(self):
+        old = [{"id": i, "act": [1, 2]} for i in range(400)]
+        cases = self.report(old, [{"id": i, "act": [1, 3]} for i in range(300)], status=1)
+        self.assertEqual(len(cases), 201)
+        self.assertIn("400 records failed", cases[0].find("failure").get("message"))
+
+    def test_hostile_text(self):
+        old = [{"id": "]]><x>&\u0001\uffff'\"", "logits": [1], "act": [1, 2]}]
+        new = [{"id": old[0]["id"], "line": 1, "error": {"kind": "<&>", "message": "]]>\u0000"}}, {"id": 2, "logits": [1]}]
+        raw = self.path("old.jsonl"), self.path("<new>&.jsonl", "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in new).encode())
+        with open(raw[0], "w", encoding="utf-8") as out:
+            out.write("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in old))
+        path = self.path("junit.xml")
+        self.assertEqual(kime("compare", *raw, "--junit", path).returncode, 1)
+        self.assertIn("]]><x>&", ElementTree.parse(path).getroot().find("testsuite").findall("testcase")[1].get("name"))
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.links = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src") or name.startswith("on")]
+
+
+class Pages(Compares):
+    def page(self, old, new, *args, status):
+        path = self.path("page.html")
+        self.compare(old, new, "--html", path, *args, status=status)
+        return read(path).decode()
+
+    def test_it_needs_nothing_else(self):
+        text = self.page(SCORES, changed(b={"logits": [2, 2.5]}), status=1)
+        tags = Tags(text)
+        self.assertEqual(tags.links, [])
+        self.assertEqual(re.findall(r"(?:https?:)?//\w|url\(|@import", text), [])
+        self.assertIn("default-src 'none'", text)
+        self.assertEqual(tags.tags.count("svg"), 3)  # two scatters, one histogram
+        for part in ("differences", "Flips of answers", "best option", "prefers-color-scheme: dark", "logits[0]"):
+            self.assertIn(part, text)
+
+    def test_what_files_say_is_text(self):
+        evil = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+        old = [{"id": evil, "logits": [1, 0], "act": [1, 2]}, {"id": 2, "logits": [1]}]
+        new = [{"id": evil, "logits": [0, 1], "act": [1, 2]}, {"id": 2, "line": 2, "error": {"kind": evil}}]
+        tags = Tags(self.page(old, new, status=1))
+        self.assertEqual(tags.tags.count("script"), 1)  # its own
+        self.assertNotIn("img", tags.tags)
+        self.assertEqual(tags.links, [])
+
+    def test_nothing_apart(self):
+        text = self.page(SCORES, SCORES, status=0)
+        self.assertIn("No answer is another one.", text)
+        self.assertIn("No two numbers lie apart.", text)
+
+
+class Files(Compares):
+    def test_an_output_that_is_an_input(self):
+        old, new = self.files(SCORES, SCORES)
+        os.symlink(old, self.path("link"))
+        for path in (old, new, self.path("link")):
+            for option in ("--html", "--junit"):
+                ran = kime("compare", old, new, option, path)
+                self.assertEqual((ran.returncode, ran.stderr.decode()), (2, f"kime: {path}: is also an input\n"))
+        self.assertEqual(read(old), jsonl(*SCORES))
+
+    def test_no_space_or_no_folder(self):
+        old, new = self.files(SCORES, SCORES)
+        ran = kime("compare", old, new, "--html", "/dev/full")
+        self.assertEqual((ran.returncode, ran.stderr), (3, b"kime: /dev/full: No space left on device\n"))
+        ran = kime("compare", old, new, "--junit", self.path("no/such"))
+        self.assertEqual(ran.returncode, 2)
+        self.assertEqual(ran.stdout, b"")
+
+    def test_nothing_is_left_of_a_comparison_that_fails(self):
+        old, new = self.files(SCORES, [])
+        page = self.path("page", b"before")
+        self.assertEqual(kime("compare", old, new, "--html", page, "--junit", self.path("junit")).returncode, 2)
+        self.assertEqual(read(page), b"before")
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["new.jsonl", "old.jsonl", "page"])
 
 
 class Unusable(Compares):

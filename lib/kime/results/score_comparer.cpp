@@ -70,11 +70,17 @@ void ScoreComparer::saw_new(const ScoreView& line) {
   found_.new_fields.add(line.fields);
 }
 
-void ScoreComparer::fail(ScoreFailure failure, ShownRecord record, std::string why) {
-  ++found_.failed[static_cast<std::size_t>(failure)];
-  if (found_.failures.size() < limits_.failures) {
+void ScoreComparer::show(ScoreFailure failure, ShownRecord record, std::string why) {
+  std::size_t& shown = shown_[static_cast<std::size_t>(failure)];
+  if (shown < limits_.failures) {
+    ++shown;
     found_.failures.push_back({std::move(record), failure, std::move(why)});
   }
+}
+
+void ScoreComparer::fail(ScoreFailure failure, ShownRecord record, std::string why) {
+  ++found_.failed[static_cast<std::size_t>(failure)];
+  show(failure, std::move(record), std::move(why));
 }
 
 void ScoreComparer::only_one_side(ScoreFailure side, std::uint64_t count) {
@@ -82,12 +88,9 @@ void ScoreComparer::only_one_side(ScoreFailure side, std::uint64_t count) {
 }
 
 void ScoreComparer::show_one_side(ScoreFailure side, const ScoreView& line) {
-  if (found_.failures.size() < limits_.failures) {
-    const bool is_old = side == ScoreFailure::only_old;
-    found_.failures.push_back({{shortened(line.id), is_old ? line.line : 0, is_old ? 0 : line.line},
-                               side,
-                               fmt::format("only in {}", is_old ? "the old file" : "the new file")});
-  }
+  const bool is_old = side == ScoreFailure::only_old;
+  show(side, {shortened(line.id), is_old ? line.line : 0, is_old ? 0 : line.line},
+       fmt::format("only in {}", is_old ? "the old file" : "the new file"));
 }
 
 void ScoreComparer::sample(ScoreField field, std::span<const double> before, std::span<const double> after) {
@@ -126,21 +129,25 @@ void ScoreComparer::compare_numbers(ScoreField field, std::span<const double> be
       ++found.same;
       continue;
     }
+    if (field == ScoreField::choice) {  // an index: no distance, and a flip decides
+      ++found.beyond;
+      continue;
+    }
     found.sum += distance;
     found.largest = std::max(found.largest, distance);
     if (distance > 0) {
       ++found.histogram[bin_of(distance)];
     }
-    if (field != ScoreField::choice && distance > state.worst.distance) {  // an index is no distance
+    if (distance > state.worst.distance) {
       state.worst = {{}, field, i, was, is, distance};
     }
     if (!found_.tolerance.within(field, was, is)) {
       ++found.beyond;
-      if (field != ScoreField::choice && state.why.empty()) {
+      if (state.why.empty()) {
         state.why = fmt::format("{}{}: {} against {}, {:.3g} apart", name_of(field), is_list(field) ? fmt::format("[{}]", i) : "", was, is,
                                 distance);
       }
-      state.beyond = state.beyond || field != ScoreField::choice;
+      state.beyond = true;
     }
   }
 }

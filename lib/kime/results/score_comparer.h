@@ -16,14 +16,16 @@ namespace kime {
 struct ShownLimits {
   std::size_t worst = 10;
   std::size_t flips = 1000;
-  std::size_t failures = 1000;
-  std::size_t points = 0;  ///< Of each field.
+  std::size_t failures = 100;  ///< Of each kind.
+  std::size_t points = 0;      ///< Of each field.
 };
 
 /// For one thread.
 class ScoreComparer {
  public:
   ScoreComparer(const ScoreTolerance& tolerance, const ShownLimits& limits);
+
+  [[nodiscard]] const ShownLimits& limits() const { return limits_; }
 
   /// Each line of a file, once.
   void saw_old(const ScoreView& line);
@@ -66,6 +68,7 @@ class ScoreComparer {
   bool excused_choice(const ScoreView& before, const ScoreView& after, const PairState& state) const;
   void compare_errors(const ScoreView& before, const ScoreView& after);
   void sample(ScoreField field, std::span<const double> before, std::span<const double> after);
+  void show(ScoreFailure failure, ShownRecord record, std::string why);
   void fail(ScoreFailure failure, ShownRecord record, std::string why);
 
   ShownLimits limits_;
@@ -73,6 +76,7 @@ class ScoreComparer {
   TopList<ShownDistance, FartherFirst> worst_;
   TopList<ShownFlip, LargerMarginFirst> flips_;
   std::array<Sample, kScoreFields> samples_;
+  std::array<std::size_t, kScoreFailures> shown_{};
 };
 
 }  // namespace kime

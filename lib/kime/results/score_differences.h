@@ -23,8 +23,8 @@ struct FieldDifferences {
   std::uint64_t records = 0;  ///< Pairs that both have it.
   std::uint64_t numbers = 0;  ///< Of those, where both have as many.
   std::uint64_t same = 0;     ///< The same bits.
-  std::uint64_t beyond = 0;   ///< Beyond tolerance.
-  double largest = 0;
+  std::uint64_t beyond = 0;   ///< Beyond tolerance; of choices, all that changed.
+  double largest = 0;         ///< This and the next are 0 for choices.
   double sum = 0;
   std::uint64_t lengths = 0;   ///< Pairs with a number of numbers each.
   std::uint64_t only_old = 0;  ///< Pairs of which only one line has it.

@@ -87,13 +87,11 @@ class Matcher {
 
   void leave(Side& side, ScoreFailure failure) {
     comparer_.only_one_side(failure, side.pending.size());
-    auto shown = side.pending.first(kShownOfEach, [&](const ScoreView& line) { comparer_.show_one_side(failure, line); });
+    auto shown = side.pending.first(comparer_.limits().failures, [&](const ScoreView& line) { comparer_.show_one_side(failure, line); });
     if (!shown) {
       trouble_ = lost(shown.error());
     }
   }
-
-  static constexpr std::size_t kShownOfEach = 100;
 
   Side old_;
   Side new_;
