@@ -25,6 +25,7 @@ using Run = std::function<int()>;
 void add_score(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_compare(CLI::App& app, Run& run);
+void add_report(CLI::App& app, Run& run);
 void add_buckets(CLI::App& app, Run& run);
 void add_model(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);

@@ -14,9 +14,9 @@
 #include "kime/io/output.h"
 #include "kime/results/compare_junit.h"
 #include "kime/results/compare_page.h"
-#include "kime/results/output_file.h"
+#include "kime/results/report_file.h"
 #include "kime/results/score_matcher.h"
-#include "signals.h"
+#include "trouble.h"
 
 namespace kime::app {
 
@@ -41,18 +41,6 @@ std::string fields_of(ScoreFieldSet fields) {
     }
   }
   return names.empty() ? "no scores" : names;
-}
-
-int fail_with(const ResultsTrouble& trouble) {
-  switch (trouble.kind) {
-    case ResultsTrouble::Kind::stopped:
-      return 128 + signal_received();
-    case ResultsTrouble::Kind::lost:
-      return fail(trouble.message, kLost);
-    case ResultsTrouble::Kind::unusable:
-      break;
-  }
-  return fail(trouble.message);
 }
 
 // Both, before anything is read.
@@ -89,14 +77,14 @@ int print(const Options& options, const ScoreDifferences& found) {
 
 // --junit and --html, open before the work begins.
 struct Reports {
-  std::optional<OutputFile> junit;
-  std::optional<OutputFile> html;
+  std::optional<ReportFile> junit;
+  std::optional<ReportFile> html;
 };
 
 Status open_reports(const Options& options, Reports& reports) {
   for (const auto& [path, place] : {std::pair(&options.junit, &reports.junit), std::pair(&options.html, &reports.html)}) {
     if (!path->empty()) {
-      auto file = OutputFile::open(*path, options.files);
+      auto file = ReportFile::open(*path, options.files);
       if (!file) {
         return file.error();
       }
@@ -132,7 +120,7 @@ int run(const Options& options) {
     ScoreReader before(options.files[0], std::move((*lines)[0]), true);
     ScoreReader after(options.files[1], std::move((*lines)[1]), true);
     if (const auto trouble = match_scores(before, after, comparer)) {
-      return fail_with(*trouble);
+      return fail(*trouble);
     }
   }
   ScoreDifferences found = comparer.take();

@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   kime::app::add_score(app, command);
   kime::app::add_check(app, command);
   kime::app::add_compare(app, command);
+  kime::app::add_report(app, command);
   kime::app::add_buckets(app, command);
   kime::app::add_model(app, command);
   kime::app::add_devices(app, command);

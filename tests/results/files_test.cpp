@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "kime/results/output_file.h"
+#include "kime/results/report_file.h"
 #include "kime/results/spill_file.h"
 #include "tests/io/temp_folder.h"
 
-using kime::OutputFile;
+using kime::ReportFile;
 using kime::SpillFile;
 
 namespace {
@@ -106,14 +106,14 @@ TEST_CASE("an output is there whole or not at all") {
   const TempFolder folder;
   const auto path = folder.write("page", "before");
   {
-    auto file = OutputFile::open(path, {});
+    auto file = ReportFile::open(path, {});
     REQUIRE(file);
     CHECK(content_of(path) == "before");
     CHECK(files_in(folder) == 2);
   }
   CHECK(content_of(path) == "before");  // nothing came of it
   CHECK(files_in(folder) == 1);
-  auto file = OutputFile::open(path, {});
+  auto file = ReportFile::open(path, {});
   REQUIRE(file);
   REQUIRE(file->finish("after"));
   CHECK(content_of(path) == "after");
@@ -124,7 +124,7 @@ TEST_CASE("an output replaces what a link names") {
   const TempFolder folder;
   const auto path = folder.write("page", "before");
   std::filesystem::create_symlink(path, folder.path("link"));
-  auto file = OutputFile::open(folder.path("link"), {});
+  auto file = ReportFile::open(folder.path("link"), {});
   REQUIRE(file);
   REQUIRE(file->finish("after"));
   CHECK(std::filesystem::is_symlink(folder.path("link")));
@@ -136,13 +136,13 @@ TEST_CASE("outputs that cannot be") {
   const std::vector<std::string> inputs{folder.write("scores", "x")};
   std::filesystem::create_symlink(inputs[0], folder.path("link"));
   for (const std::string& path : {inputs[0], folder.path("link")}) {
-    const auto same = OutputFile::open(path, inputs);
+    const auto same = ReportFile::open(path, inputs);
     REQUIRE_FALSE(same);
     CHECK(same.error().text() == path + ": is also an input");
   }
-  CHECK_FALSE(OutputFile::open(folder.path("no/page"), inputs));
-  CHECK_FALSE(OutputFile::open(folder.path(""), inputs));
-  auto full = OutputFile::open("/dev/full", inputs);
+  CHECK_FALSE(ReportFile::open(folder.path("no/page"), inputs));
+  CHECK_FALSE(ReportFile::open(folder.path(""), inputs));
+  auto full = ReportFile::open("/dev/full", inputs);
   REQUIRE(full);
   const auto failed = full->finish("text");
   REQUIRE_FALSE(failed);

@@ -240,6 +240,24 @@ bool JsonScanner::at_end() {
   return !failed();
 }
 
+std::string_view field_of(std::string_view object, std::string_view name) {
+  JsonScanner scanner(object);
+  if (!scanner.take('{') || scanner.take('}')) {
+    return {};
+  }
+  do {
+    const std::string_view quoted = scanner.string();
+    if (quoted.empty() || !scanner.take(':')) {
+      return {};
+    }
+    const std::string_view value = scanner.value();
+    if (quoted.substr(1, quoted.size() - 2) == name) {
+      return value;
+    }
+  } while (scanner.take(','));
+  return {};
+}
+
 std::string unquoted(std::string_view string) {
   if (string.find('\\') == std::string_view::npos) {
     return std::string(string.substr(1, string.size() - 2));

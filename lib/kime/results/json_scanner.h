@@ -70,6 +70,10 @@ class JsonScanner {
   std::string problem_;
 };
 
+/// The value of the field of that name (without escapes) in a sound JSON object, as it stands; the first one; empty where there is none, or
+/// where the text is no JSON up to it.
+[[nodiscard]] std::string_view field_of(std::string_view object, std::string_view name);
+
 /// A JSON string with its quotes, which is sound, as the text that it stands for.
 [[nodiscard]] std::string unquoted(std::string_view string);
 

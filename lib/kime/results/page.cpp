@@ -34,12 +34,13 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--soft); } svg .axis { fi
 svg .grid { stroke: var(--edge); stroke-width: 1; }
 svg .line { fill: none; stroke-width: 1.5; } svg .dots { fill: none; stroke-width: 3; stroke-linecap: round; opacity: .55; }
 svg rect.a { fill: var(--a); } svg rect.b { fill: var(--b); } svg rect.c { fill: var(--c); } svg rect.faint { fill: var(--faint); }
+svg .l1 { opacity: .25; } svg .l2 { opacity: .5; } svg .l3 { opacity: .75; }
 svg path.a { stroke: var(--a); } svg path.b { stroke: var(--b); } svg path.c { stroke: var(--c); } svg path.faint { stroke: var(--faint); }
 svg circle.mark { fill: var(--card); stroke: var(--b); stroke-width: 2; } svg circle.a { fill: var(--a); }
 .table { overflow: auto; max-height: 32rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--edge); }
-th { position: sticky; top: 0; background: var(--card); white-space: nowrap; overflow-wrap: normal; } td:not(.n) { min-width: 8rem; }
+th { position: sticky; top: 0; background: var(--card); white-space: nowrap; overflow-wrap: normal; } td:not(.n) { min-width: 9rem; }
 .n { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; white-space: nowrap; }
 th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--a); }
 th[aria-sort=ascending] button::after { content: " \25B2"; } th[aria-sort=descending] button::after { content: " \25BC"; }

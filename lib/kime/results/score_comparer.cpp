@@ -23,22 +23,6 @@ std::size_t bin_of(double distance) {
   return static_cast<std::size_t>(std::clamp(power, 0, static_cast<int>(FieldDifferences::kBins) - 1));
 }
 
-// The kind of an error object, as it stands; empty where it has none.
-std::string_view kind_of(std::string_view error) {
-  JsonScanner scanner(error);
-  if (scanner.take('{') && !scanner.take('}')) {
-    do {
-      const std::string_view name = scanner.string();
-      scanner.take(':');
-      const std::string_view value = scanner.value();
-      if (name == "\"kind\"") {
-        return value;
-      }
-    } while (scanner.take(','));
-  }
-  return {};
-}
-
 std::string count_text(ScoreField field, std::size_t count) {
   return is_list(field) ? fmt::format("{} numbers", count) : count == 0 ? "null" : "a number";
 }
@@ -212,7 +196,7 @@ void ScoreComparer::compare_errors(const ScoreView& before, const ScoreView& aft
     return;
   }
   ++found_.errors_both;
-  if (before.error != after.error && kind_of(before.error) != kind_of(after.error)) {
+  if (before.error != after.error && field_of(before.error, "kind") != field_of(after.error, "kind")) {
     fail(ScoreFailure::error_changed, shown(before, after),
          fmt::format("the error was {} and is {}", shortened(before.error), shortened(after.error)));
   }

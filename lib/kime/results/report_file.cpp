@@ -1,4 +1,4 @@
-#include "kime/results/output_file.h"
+#include "kime/results/report_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -28,14 +28,14 @@ bool is_same_file(const struct stat& file, const std::string& other) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path, std::string partial, int fd) : path_(std::move(path)), partial_(std::move(partial)), fd_(fd) {
+ReportFile::ReportFile(std::string path, std::string partial, int fd) : path_(std::move(path)), partial_(std::move(partial)), fd_(fd) {
 }
 
-OutputFile::OutputFile(OutputFile&& other) noexcept
+ReportFile::ReportFile(ReportFile&& other) noexcept
     : path_(std::move(other.path_)), partial_(std::exchange(other.partial_, {})), fd_(std::exchange(other.fd_, -1)) {
 }
 
-OutputFile::~OutputFile() {
+ReportFile::~ReportFile() {
   if (fd_ >= 0) {
     ::close(fd_);
   }
@@ -44,7 +44,7 @@ OutputFile::~OutputFile() {
   }
 }
 
-Result<OutputFile> OutputFile::open(const std::string& path, std::span<const std::string> inputs) {
+Result<ReportFile> ReportFile::open(const std::string& path, std::span<const std::string> inputs) {
   struct stat info = {};
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists) {
@@ -66,10 +66,10 @@ Result<OutputFile> OutputFile::open(const std::string& path, std::span<const std
   if (fd < 0) {
     return file_error(path, errno);
   }
-  return OutputFile(std::move(place), partial, fd);
+  return ReportFile(std::move(place), partial, fd);
 }
 
-Status OutputFile::finish(std::string_view content) {
+Status ReportFile::finish(std::string_view content) {
   Output output(fd_, path_);
   if (output.append(content) != OutputState::ok || output.flush() != OutputState::ok) {
     return Error(ErrorKind::input, output.message());
