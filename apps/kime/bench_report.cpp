@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 
 namespace kime::app {
 

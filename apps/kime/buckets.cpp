@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "inputs.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/batch/packer.h"
 #include "kime/job/pack_report.h"
 

@@ -5,7 +5,7 @@
 
 #include "inputs.h"
 #include "job_output.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/io/output.h"
 #include "kime/job/score_lines.h"
 #include "signals.h"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/base/counted.h"
 #include "kime/base/error.h"
 #include "kime/base/precision.h"
 
@@ -23,6 +24,8 @@ inline constexpr int kLost = 3;
 using Run = std::function<int()>;
 void add_score(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
+void add_report(CLI::App& app, Run& run);
 void add_buckets(CLI::App& app, Run& run);
 void add_model(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fleet_options.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/job/devices.h"
 
 namespace kime::app {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/job/job_fields.h"
 #include "kime/job/saver.h"
 

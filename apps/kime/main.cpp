@@ -33,6 +33,8 @@ int run(int argc, char** argv) {
   kime::app::Run command;
   kime::app::add_score(app, command);
   kime::app::add_check(app, command);
+  kime::app::add_compare(app, command);
+  kime::app::add_report(app, command);
   kime::app::add_buckets(app, command);
   kime::app::add_model(app, command);
   kime::app::add_devices(app, command);

@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/model/checkpoint.h"
 
 namespace kime::app {

@@ -18,7 +18,7 @@
 #include "inputs.h"
 #include "job_output.h"
 #include "kime/backend/cpu/peak.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/job/job_fields.h"
 #include "kime/job/score_job.h"
 #include "progress_display.h"

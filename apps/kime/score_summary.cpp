@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "command.h"
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 #include "kime/job/job_fields.h"
 #include "signals.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 
 namespace kime {
 

@@ -1,6 +1,8 @@
-#include "kime/base/words.h"
+#include "kime/base/counted.h"
 
 #include <fmt/format.h>
+
+#include <cstddef>
 
 namespace kime {
 

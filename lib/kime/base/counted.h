@@ -1,4 +1,4 @@
-// Numbers for people.
+// Counts as people read them.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,186 @@
+#include "kime/results/run_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "kime/io/json_text.h"
+#include "kime/results/json_scanner.h"
+
+namespace kime {
+namespace {
+
+constexpr double kBinsPerDoubling = 8;
+
+using Numbers = std::span<const double>;
+
+std::optional<double> single(const ScoreView& line, ScoreField field) {
+  return line.of(field).empty() ? std::nullopt : std::optional(line.of(field)[0]);
+}
+
+Numbers options_of(const ScoreView& line) {
+  return line.has(ScoreField::probs) ? line.of(ScoreField::probs) : line.of(ScoreField::logits);
+}
+
+// The index of the best option, if the line tells.
+std::optional<double> best_option(const ScoreView& line) {
+  const Numbers options = options_of(line);
+  if (!options.empty()) {
+    return static_cast<double>(std::ranges::max_element(options) - options.begin());
+  }
+  if (const auto noul = single(line, ScoreField::noul)) {
+    return *noul > 0.5 ? 1 : 0;
+  }
+  if (const auto score = single(line, ScoreField::score)) {
+    return std::floor(*score + 0.5);
+  }
+  return single(line, ScoreField::choice);
+}
+
+std::optional<double> largest_probability(const ScoreView& line) {
+  if (const auto confidence = single(line, ScoreField::answer_confidence)) {
+    return confidence;
+  }
+  const Numbers probs = line.of(ScoreField::probs);
+  return probs.empty() ? std::nullopt : std::optional(*std::ranges::max_element(probs));
+}
+
+std::optional<double> logit_margin(Numbers logits) {
+  if (logits.size() < 2) {
+    return std::nullopt;
+  }
+  double best = -std::numeric_limits<double>::infinity();
+  double next = best;
+  for (const double logit : logits) {
+    next = std::max(next, std::min(best, logit));
+    best = std::max(best, logit);
+  }
+  return best - next;
+}
+
+void add_if(GrowingHistogram& histogram, std::optional<double> value) {
+  if (value && std::isfinite(*value)) {
+    histogram.add(*value);
+  }
+}
+
+std::size_t type_of(const ScoreView& line) {
+  constexpr ScoreField kAnswers[] = {ScoreField::choice, ScoreField::score, ScoreField::noul};
+  for (std::size_t i = 0; i < std::size(kAnswers); ++i) {
+    if (line.has(kAnswers[i])) {
+      return i;
+    }
+  }
+  return RunReport::kTypes - 1;
+}
+
+// An option's index; of yes or no also true and false.
+std::optional<double> label_index(std::string_view label) {
+  if (label == "true" || label == "false") {
+    return label == "true" ? 1 : 0;
+  }
+  JsonScanner scanner(label);
+  double index = 0;
+  if (label.empty() || (label.front() != '-' && (label.front() < '0' || label.front() > '9')) || !scanner.number(index) || index < 0 ||
+      std::floor(index) != index) {
+    return std::nullopt;
+  }
+  return index;
+}
+
+}  // namespace
+
+void LabelReport::add(bool is_right, std::optional<double> confidence) {
+  ++count;
+  right += is_right ? 1 : 0;
+  if (confidence && *confidence >= 0 && *confidence <= 1) {
+    ++with_confidence;
+    Bin& bin = bins[std::min(kBins - 1, static_cast<std::size_t>(*confidence * kBins))];
+    ++bin.count;
+    bin.right += is_right ? 1 : 0;
+    bin.confidence += *confidence;
+  }
+}
+
+double LabelReport::calibration_error() const {
+  double sum = 0;
+  for (const Bin& bin : bins) {
+    sum += std::fabs(static_cast<double>(bin.right) - bin.confidence);
+  }
+  return with_confidence == 0 ? 0 : sum / static_cast<double>(with_confidence);
+}
+
+std::size_t RunReport::length_bin(std::size_t tokens) {
+  const auto bin = static_cast<std::size_t>(std::log2(static_cast<double>(std::max<std::size_t>(tokens, 1))) * kBinsPerDoubling);
+  return std::min<std::size_t>(bin, 255);
+}
+
+double RunReport::length_edge(std::size_t bin) {
+  return std::exp2(static_cast<double>(bin) / kBinsPerDoubling);
+}
+
+void RunReport::add_length(std::size_t length) {
+  shortest = with_length == 0 ? length : std::min(shortest, length);
+  longest = std::max(longest, length);
+  ++with_length;
+  tokens += length;
+  ++lengths[length_bin(length)];
+}
+
+void RunReport::add_error(const ScoreView& line) {
+  ++errors;
+  const std::string_view kind = field_of(line.error, "kind");
+  std::string name = kind.starts_with('"') ? shortened(unquoted(kind)) : "without a kind";
+  if (error_kinds.size() >= kMostKinds && !error_kinds.contains(name)) {
+    name = "others";
+  }
+  ErrorKind& found = error_kinds[name];
+  if (found.count == 0) {
+    const std::string_view message = field_of(line.error, "message");
+    found.first_line = line.line;
+    found.first_message = message.starts_with('"') ? unquoted(message) : "";
+  }
+  ++found.count;
+}
+
+void RunReport::add_label(const ScoreView& line, std::string_view label, TypeReport& type) {
+  const auto index = label_index(label);
+  const auto best = best_option(line);
+  if (!index) {
+    ++bad_labels;
+  } else if (best) {
+    const auto confidence = largest_probability(line);
+    type.labels.add(*best == *index, confidence);
+    labels.add(*best == *index, confidence);
+  }
+}
+
+void RunReport::add(const ScoreView& line, const std::optional<RecordFacts>& facts) {
+  ++records;
+  if (facts) {
+    add_length(facts->tokens);
+  }
+  if (!line.error.empty()) {
+    add_error(line);
+    return;
+  }
+  TypeReport& type = types[facts ? std::min<std::size_t>(facts->qtype, kTypes - 1) : type_of(line)];
+  ++type.records;
+  add_if(type.confidence, largest_probability(line));
+  add_if(type.margin, logit_margin(line.of(ScoreField::logits)));
+  add_if(type.score, single(line, ScoreField::score));
+  add_if(type.noul, single(line, ScoreField::noul));
+  add_if(type.act_probability, single(line, ScoreField::act_probability));
+  if (const auto best = best_option(line)) {
+    ++type.best[static_cast<std::size_t>(std::clamp(*best, 0.0, TypeReport::kOptions - 1.0))];
+  } else {
+    ++type.no_options;
+  }
+  const std::string_view label = facts && !facts->label.empty() ? std::string_view(facts->label) : line.label;
+  if (!label.empty()) {
+    add_label(line, label, type);
+  }
+}
+
+}  // namespace kime
