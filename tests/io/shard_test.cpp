@@ -1,7 +1,10 @@
 #include "kime/io/shard.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
@@ -140,4 +143,24 @@ TEST_CASE("a place that is known saves counting the lines before it") {
   REQUIRE(*range);
   CHECK((*range)->begin == kime::LinePlace{4, 17, false});
   CHECK((*range)->end_offset == 6);
+}
+
+TEST_CASE("counting lines stops where it is told to") {
+  const TempFolder folder;
+  std::array<int, 2> wake{};
+  REQUIRE(pipe(wake.data()) == 0);
+  const std::string text(1'000'000, '\n');
+  for (const std::string& bytes : {text, gzip(text)}) {
+    auto source = ByteSource::open(folder.write("x", bytes), wake[0]);
+    REQUIRE(source);
+    REQUIRE(source->packed());  // reads for the first time
+    REQUIRE(write(wake[1], "x", 1) == 1);
+    const auto range = kime::lines_of(*source, {bytes.size() / 2, bytes.size(), bytes.size()}, {});
+    REQUIRE(range);
+    CHECK_FALSE(*range);
+    char woken = 0;
+    REQUIRE(read(wake[0], &woken, 1) == 1);
+  }
+  close(wake[0]);
+  close(wake[1]);
 }

@@ -40,7 +40,7 @@ svg circle.mark { fill: var(--card); stroke: var(--b); stroke-width: 2; } svg ci
 .table { overflow: auto; max-height: 32rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--edge); }
-th { position: sticky; top: 0; background: var(--card); white-space: nowrap; overflow-wrap: normal; } td:not(.n) { min-width: 9rem; }
+th { position: sticky; top: 0; background: var(--card); white-space: nowrap; overflow-wrap: normal; } td:not(.n) { min-width: 4.5rem; } td:first-child:not(.n) { min-width: 9rem; }
 .n { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; white-space: nowrap; }
 th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--a); }
 th[aria-sort=ascending] button::after { content: " \25B2"; } th[aria-sort=descending] button::after { content: " \25BC"; }

@@ -45,7 +45,11 @@ ChartAxis row_axis(const std::vector<std::string>& names, std::string title) {
 
 std::string histogram_chart(const GrowingHistogram& histogram, std::string_view title) {
   const auto& counts = histogram.counts();
-  const Bins bins = used_bins(counts);
+  Bins bins = used_bins(counts);
+  if (histogram.edge(0) == 0 && histogram.edge(counts.size()) == 1) {  // probabilities: all that there can be
+    bins.first = 0;
+    bins.last = counts.size() - 1;
+  }
   Chart chart(linear_axis(histogram.edge(bins.first), histogram.edge(bins.last + 1), std::string(title)), count_axis(bins.most, "records"),
               title);
   for (std::size_t i = bins.first; i <= bins.last; ++i) {
@@ -75,11 +79,14 @@ std::string length_chart(const RunReport& report) {
   const double low = std::log2(RunReport::length_edge(bins.first));
   const double high = std::log2(RunReport::length_edge(bins.last + 1));
   ChartAxis lengths{low, high, {}, "tokens"};
-  for (double power = std::ceil(low); power <= high; ++power) {
-    lengths.ticks.push_back({power, fmt::format("{:.0f}", std::exp2(power))});
-  }
-  if (lengths.ticks.empty()) {
-    lengths.ticks.push_back({low, fmt::format("{:.0f}", std::exp2(low))});
+  const bool few = high - low < 5;
+  for (double decade = 1; decade <= std::exp2(high); decade *= 10) {
+    for (const double step : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
+      const double at = std::log2(decade * step);
+      if (at >= low && at <= high && (few || step == 1 || (high - low < 10 && (step == 2 || step == 5)))) {
+        lengths.ticks.push_back({at, fmt::format("{:.0f}", decade * step)});
+      }
+    }
   }
   Chart chart(lengths, count_axis(bins.most, "records"), "How many records are how long");
   for (std::size_t i = bins.first; i <= bins.last; ++i) {

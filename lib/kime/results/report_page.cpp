@@ -52,9 +52,11 @@ void add_devices(Page& page, const RunDevices& run) {
                percent(device.padding, device.tokens + device.padding), grouped(device.failures), grouped(device.rescued), device.retired});
   }
   page.html(table.html(false));
-  std::string figures;
-  add_figure(figures, "Who did how much", share_chart(run));
-  page.figures(figures);
+  if (run.devices.size() > 1) {
+    std::string figures;
+    add_figure(figures, "Who did how much", share_chart(run));
+    page.figures(figures);
+  }
 }
 
 void add_timeline(Page& page, const RunTimeline& timeline) {
