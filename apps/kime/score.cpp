@@ -250,9 +250,10 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
 }
 
 // The document of --stats.
-nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet) {
+nlohmann::json stats_of(const ScoreSummary& summary, const JobState& from, Fleet& fleet) {
   return {{"precision", precisions(fleet)},
           {"records", summary.scored},
+          {"records_before", from.scored},  // by an earlier run, as the parts of `failed` and `tokens` that are not this one's
           {"failed", summary.failed},
           {"tokens", summary.tokens},
           {"batches", summary.batches},
@@ -275,7 +276,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, prepared.score.from, *prepared.fleet).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }
