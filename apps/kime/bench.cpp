@@ -10,6 +10,7 @@
 #include "kime/graph/builder.h"
 #include "kime/job/bench.h"
 #include "kime/job/bench_load.h"
+#include "kime/job/bench_null.h"
 #include "kime/job/bench_sweep.h"
 #include "kime/job/intake.h"
 #include "kime/job/random_model.h"
@@ -27,6 +28,7 @@ struct Options {
   DeviceOptions devices;
   std::optional<double> seconds;
   bool sweep = false;
+  bool null = false;
   bool json = false;
 };
 
@@ -151,7 +153,30 @@ Result<BenchFindings> measure_model(const Options& options) {
   return measure(checkpoint->config(), *checkpoint, options, options.model.folder);
 }
 
+int run_null(const Options& options) {
+  if (options.records.empty()) {
+    return fail("--null: name a file of records with --records");
+  }
+  const auto stage = choose_stage(options.buckets.file, options.buckets.stage);
+  if (!stage) {
+    return fail(stage.error().text());
+  }
+  const auto report = bench_null(options.records, *stage, options.devices.threads.count(), options.seconds.value_or(kSeconds));
+  if (!report) {
+    return fail(report.error().text());
+  }
+  if (options.json) {
+    fmt::print("{}\n", as_json(*report).dump(2));
+  } else {
+    print(*report);
+  }
+  return kDone;
+}
+
 int run(const Options& options) {
+  if (options.null) {
+    return run_null(options);
+  }
   const auto findings = measure_model(options);
   if (!findings) {
     return fail(findings.error().text());
@@ -183,11 +208,17 @@ void add_bench(CLI::App& app, Run& run_command) {
   command->add_flag("--sweep", options->sweep,
                     "Also: single records of 16 to 256 tokens beside the bound of memory and arithmetic, records of 64 to 2048 tokens, "
                     "batches of 1 to 64 records; what does not fit into the seconds is left out");
+  command
+      ->add_flag("--null", options->null,
+                 "Instead: how fast the records of --records are read, parsed, packed and written where scores cost nothing; --threads is "
+                 "that of the threads that write lines, beside one that reads and one that writes")
+      ->excludes("--sweep");
   command->add_flag("--json", options->json, "One JSON document of it all");
   command->footer(
       examples("  kime bench                        the base size with random weights\n"
                "  kime bench -m checkpoint/ --records records.jsonl --threads 1\n"
-               "  kime bench -m checkpoint/ --sweep --json > bench.json"));
+               "  kime bench -m checkpoint/ --sweep --json > bench.json\n"
+               "  kime bench --null --records records.jsonl --threads 1"));
   command->callback([options, &run_command] { run_command = [options] { return run(*options); }; });
 }
 

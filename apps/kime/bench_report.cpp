@@ -196,4 +196,26 @@ nlohmann::json as_json(const BenchFindings& findings) {
   return document;
 }
 
+void print(const NullReport& report) {
+  const auto rate = [&](double seconds) { return grouped(static_cast<std::uint64_t>(static_cast<double>(report.records) / seconds)); };
+  fmt::print("{} through a device that computes nothing, by {} for lines beside a reader and a writer\n", counted(report.records, "record"),
+             counted(report.lanes, "thread"));
+  fmt::print("  in all      {:.1f} MB/s, {} records/s\n", report.bytes_per_second() / kMega, rate(report.seconds));
+  fmt::print("  a thread    {:.1f} MB/s, {} records/s: by CPU time\n", report.bytes_per_thread_second() / kMega, rate(report.cpu_seconds));
+  if (report.failed > 0) {
+    fmt::print("  errors      {}\n", grouped(report.failed));
+  }
+}
+
+nlohmann::json as_json(const NullReport& report) {
+  return {{"lanes", report.lanes},
+          {"records", report.records},
+          {"failed", report.failed},
+          {"bytes", report.bytes},
+          {"seconds", report.seconds},
+          {"cpu_seconds", report.cpu_seconds},
+          {"mb_per_second", report.bytes_per_second() / kMega},
+          {"mb_per_thread_second", report.bytes_per_thread_second() / kMega}};
+}
+
 }  // namespace kime::app

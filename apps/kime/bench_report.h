@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kime/job/bench.h"
+#include "kime/job/bench_null.h"
 #include "kime/job/bench_sweep.h"
 
 namespace kime::app {
@@ -23,5 +24,9 @@ struct BenchFindings {
 /// To standard output, in columns.
 void print(const BenchFindings& findings);
 [[nodiscard]] nlohmann::json as_json(const BenchFindings& findings);
+
+/// The same of a run without scores.
+void print(const NullReport& report);
+[[nodiscard]] nlohmann::json as_json(const NullReport& report);
 
 }  // namespace kime::app

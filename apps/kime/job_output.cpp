@@ -15,15 +15,17 @@
 namespace kime::app {
 
 void OutputOptions::add(CLI::App& command) {
-  command
-      .add_option("-o,--output", file,
-                  "Write to FILE: to FILE.partial first, with a FILE.journal from which --resume goes on, whatever ends the job")
-      ->type_name("FILE");
+  auto* output =
+      command
+          .add_option("-o,--output", file,
+                      "Write to FILE: to FILE.partial first, with a FILE.journal from which --resume goes on, whatever ends the job")
+          ->type_name("FILE");
   command.add_flag("--resume", resume,
                    "Go on with what -o FILE has left of the same job, or begin it; keeps to one class of devices, as --reproducible does");
   command.add_flag("--force", force, "Replace a FILE of -o that is there; without --resume also what is left of a job that did not end");
   command.add_option("--sync-every", sync_every, "Seconds between two moments from which a job goes on after a loss of power (default: 2)")
       ->check(CLI::Range(0.001, 3600.0))
+      ->needs(output)
       ->type_name("S");
 }
 

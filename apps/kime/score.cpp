@@ -233,7 +233,7 @@ int finish(const ScoreSummary& summary, Prepared& prepared, const Options& optio
     }
   }
   if (prepared.stats) {
-    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, *prepared.fleet, options.input.labels).dump(2));
+    fmt::print(prepared.stats.get(), "{}\n", stats_of(summary, prepared.score.from, *prepared.fleet, options.input.labels).dump(2));
     if (std::fflush(prepared.stats.get()) != 0) {
       status = fail(fmt::format("{}: {}", options.stats, std::strerror(errno)), kLost);
     }

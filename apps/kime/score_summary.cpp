@@ -74,15 +74,17 @@ int status_of(const ScoreSummary& summary) {
   return summary.failed > 0 ? kSomeFailed : kDone;
 }
 
-nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet, bool labels) {
-  nlohmann::json document{{"precision", precisions(fleet)},
-                          {"records", summary.scored},
-                          {"failed", summary.failed},
-                          {"tokens", summary.tokens},
-                          {"batches", summary.batches},
-                          {"seconds", summary.seconds},
-                          {"devices", to_json(summary.devices, summary.seconds)},
-                          {"runtime", fleet.debug_info()}};
+nlohmann::json stats_of(const ScoreSummary& summary, const JobState& from, Fleet& fleet, bool labels) {
+  nlohmann::json document{
+      {"precision", precisions(fleet)},
+      {"records", summary.scored},
+      {"records_before", from.scored},  // by an earlier run, as the parts of `failed` and `tokens` that are not this one's
+      {"failed", summary.failed},
+      {"tokens", summary.tokens},
+      {"batches", summary.batches},
+      {"seconds", summary.seconds},
+      {"devices", to_json(summary.devices, summary.seconds)},
+      {"runtime", fleet.debug_info()}};
   if (labels) {
     document["labels"] = to_json(summary.labels);
   }

@@ -20,7 +20,7 @@ void print_summary(const ScoreSummary& summary, const ScoreOptions& job, const S
 /// The exit status; says what the run was lost to.
 int status_of(const ScoreSummary& summary);
 
-/// The document of --stats.
-[[nodiscard]] nlohmann::json stats_of(const ScoreSummary& summary, Fleet& fleet, bool labels);
+/// The document of --stats. An earlier run came as far as `from`.
+[[nodiscard]] nlohmann::json stats_of(const ScoreSummary& summary, const JobState& from, Fleet& fleet, bool labels);
 
 }  // namespace kime::app

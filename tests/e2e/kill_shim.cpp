@@ -5,8 +5,10 @@
 //   KIME_KILL_AT       which of these calls, from 1
 //   KIME_KILL_WHEN     before, inside (a write has then taken half of its bytes; at any other call the kill comes from another thread
 //                      while it runs) or after; default inside
+//   KIME_KILL_POWER    anything: what was not synced to the disk is lost as well
 //   KIME_KILL_ERROR    an errno: the call fails with it from then on, and nothing is killed
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,9 +18,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include "lost_power.h"
 
 namespace {
 
@@ -50,7 +55,24 @@ bool aimed_at(std::string_view call, std::string_view path) {
   return setting("KIME_KILL_ERROR").empty() ? number == at : number >= at;
 }
 
+std::atomic<bool> dying = false;
+
+// Where the power is to be lost, and is not yet.
+LostPower* power() {
+  static auto* const lost = setting("KIME_KILL_POWER").empty() ? nullptr : new LostPower(std::string(setting("KIME_KILL_PREFIX")));
+  return dying ? nullptr : lost;
+}
+
+// Over a call: nothing else happens to the files meanwhile where that would be heard of too late.
+std::unique_lock<std::recursive_mutex> hold() {
+  return power() == nullptr ? std::unique_lock<std::recursive_mutex>() : std::unique_lock(power()->mutex);
+}
+
 [[noreturn]] void die() {
+  if (auto* const lost = power(); lost != nullptr) {
+    dying = true;  // its own calls come here too
+    lost->lose();
+  }
   kill(getpid(), SIGKILL);
   for (;;) {
     pause();
@@ -69,7 +91,7 @@ int shimmed(std::string_view call, std::string_view path, const Do& run) {
   }
   const auto when = setting("KIME_KILL_WHEN");
   std::thread other;
-  if (when != "before" && when != "after") {
+  if (when != "before" && when != "after" && power() == nullptr) {
     other = std::thread(die);
   }
   if (when != "before") {
@@ -78,13 +100,43 @@ int shimmed(std::string_view call, std::string_view path, const Do& run) {
   die();
 }
 
+int synced(int fd, int (*sync)(int)) {
+  const auto held = hold();
+  const std::string path = path_of(fd);
+  return shimmed("sync", path, [&] {
+    struct stat before = {};
+    fstat(fd, &before);
+    const int done = sync(fd);
+    if (power() != nullptr && done == 0) {
+      power()->synced(path, before.st_size);
+    }
+    return done;
+  });
+}
+
+template <class Do>
+int renamed(const char* from, const char* to, const Do& run) {
+  const auto held = hold();
+  return shimmed("rename", from, [&] {
+    if (power() != nullptr) {
+      power()->renames(from, to);
+    }
+    return run();
+  });
+}
+
 }  // namespace
 
 extern "C" {
 
 ssize_t write(int fd, const void* bytes, size_t count) {
   static auto* const next = real<decltype(write)>("write");
-  if (!aimed_at("write", path_of(fd))) {
+  const std::string path = path_of(fd);
+  const auto held = hold();
+  if (power() != nullptr) {
+    power()->wrote(path);
+  }
+  if (!aimed_at("write", path)) {
     return next(fd, bytes, count);
   }
   if (const auto error = setting("KIME_KILL_ERROR"); !error.empty()) {
@@ -103,27 +155,39 @@ ssize_t write(int fd, const void* bytes, size_t count) {
 }
 
 int fsync(int fd) {
-  return shimmed("sync", path_of(fd), [fd] { return real<decltype(fsync)>("fsync")(fd); });
+  return synced(fd, real<decltype(fsync)>("fsync"));
 }
 
 int fdatasync(int fd) {
-  return shimmed("sync", path_of(fd), [fd] { return real<decltype(fdatasync)>("fdatasync")(fd); });
+  return synced(fd, real<decltype(fdatasync)>("fdatasync"));
 }
 
 int ftruncate(int fd, off_t size) noexcept {
-  return shimmed("truncate", path_of(fd), [=] { return real<decltype(ftruncate)>("ftruncate")(fd, size); });
+  const auto held = hold();
+  return shimmed("truncate", path_of(fd), [=] {
+    if (power() != nullptr) {
+      power()->truncated(path_of(fd), size);
+    }
+    return real<decltype(ftruncate)>("ftruncate")(fd, size);
+  });
 }
 
 int rename(const char* from, const char* to) noexcept {
-  return shimmed("rename", from, [=] { return real<decltype(rename)>("rename")(from, to); });
+  return renamed(from, to, [=] { return real<decltype(rename)>("rename")(from, to); });
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
-  return shimmed("rename", from, [=] { return real<decltype(renameat2)>("renameat2")(from_folder, from, to_folder, to, flags); });
+  return renamed(from, to, [=] { return real<decltype(renameat2)>("renameat2")(from_folder, from, to_folder, to, flags); });
 }
 
 int unlink(const char* path) noexcept {
-  return shimmed("unlink", path, [=] { return real<decltype(unlink)>("unlink")(path); });
+  const auto held = hold();
+  return shimmed("unlink", path, [=] {
+    if (power() != nullptr) {
+      power()->unlinks(path);
+    }
+    return real<decltype(unlink)>("unlink")(path);
+  });
 }
 
 }  // extern "C"

@@ -187,6 +187,21 @@ class Commands(Case):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertLessEqual(max(map(len, ran.stdout.decode().splitlines())), 100)
 
+    def test_bench_without_scores(self):
+        records = self.path("records.jsonl", read(DEMO, "records.jsonl") + b"no JSON\n")
+        command = ("bench", "--null", "--records", records, "--seconds", "0.1", "--threads", "2")
+        ran = kime(*command, "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        told = lines(ran.stdout.replace(b"\n", b"") + b"\n")[0]
+        self.assertEqual((told["lanes"], told["records"], told["bytes"]), (2, 401 * told["failed"], os.path.getsize(records) * told["failed"]))
+        self.assertGreaterEqual(told["seconds"], 0.1)
+        self.assertIn("  a thread ", kime(*command).stdout.decode())
+        for args, why in (((), "--null: name a file of records with --records"), (("--records", "no-such.jsonl"), "no-such.jsonl: No such file"),
+                          (("--records", "/dev/null"), "/dev/null: no file that can be read again"), (("--records", records, "--sweep"), "--sweep")):
+            ran = kime("bench", "--null", *args)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn(why, ran.stderr.decode())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -90,7 +90,7 @@ class Killed(OutputCase):
         self.assertIn(f"goes on after {before['scored'] + before['failed']} record", self.finish(None, 1, "--stats", stats))
         with open(stats, encoding="utf-8") as told:
             counts = json.load(told)
-        self.assertEqual((counts["records"], counts["failed"]), (200, 1))
+        self.assertEqual((counts["records"], counts["failed"], counts["records_before"]), (200, 1, before["scored"]))
 
     def test_a_job_that_stops_at_an_error_does_not_go_past_it(self):
         want = self.whole("--on-error", "stop")
@@ -144,6 +144,7 @@ class Refused(RefusedCase):
 
     def test_options_that_need_others(self):
         for args, word in ((("--resume",), "--resume is for an output file: name it with -o"), (("--force",), "--force is for an output file"),
+                           (("--sync-every", "1"), "--sync-every requires --output"),
                            (("-o", ""), "-o: the file's name is empty"), (("-o", "-"), "-o -: for standard output leave -o out"),
                            (("-o", self.path("no/out")), "No such file or directory"), (("--shard", ""), "'' is no shard")):
             ran = kime("score", "-m", DEMO, self.records, *args)

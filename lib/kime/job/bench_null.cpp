@@ -1,0 +1,88 @@
+#include "kime/job/bench_null.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <system_error>
+
+#include "kime/job/null_fleet.h"
+#include "kime/job/score_job.h"
+
+namespace kime {
+
+namespace {
+
+class DevNull {
+ public:
+  DevNull() : fd_(::open("/dev/null", O_WRONLY | O_CLOEXEC)) {}
+  DevNull(const DevNull&) = delete;
+  DevNull& operator=(const DevNull&) = delete;
+  ~DevNull() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  static_cast<void>(::getrusage(RUSAGE_SELF, &usage));
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+}  // namespace
+
+Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage, std::size_t lanes, double seconds) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) {
+    return Error(ErrorKind::input, fmt::format("{}: {}", file, std::generic_category().message(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Error(ErrorKind::input, fmt::format("{}: no file that can be read again and again", file));
+  }
+  using Clock = std::chrono::steady_clock;
+  const DevNull sink;
+  const Calibration calibration;
+  NullReport report;
+  report.lanes = lanes;
+  const auto begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
+  do {
+    auto intake = Intake::open({.files = {file},
+                                .records = {.vocab = std::numeric_limits<std::uint32_t>::max(), .types = ModelConfig::types},
+                                .stage = stage.stage,
+                                .buckets = stage.buckets});
+    if (!intake) {
+      return std::move(intake).error();
+    }
+    NullFleet fleet(lanes);
+    Output output(sink.fd(), "/dev/null");
+    Stop stop;
+    const ScoreSummary summary = score(*intake, fleet, stage, {&calibration, 1}, {}, output, stop);
+    if (summary.end != ScoreEnd::complete) {
+      return Error(ErrorKind::input, summary.message);
+    }
+    report.records += summary.scored + summary.failed;
+    report.failed += summary.failed;
+    report.bytes += static_cast<std::uint64_t>(info.st_size);
+    report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  } while (report.seconds < seconds);
+  report.cpu_seconds = cpu_seconds() - cpu_begin;
+  return report;
+}
+
+}  // namespace kime
