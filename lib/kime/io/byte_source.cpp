@@ -208,9 +208,11 @@ Result<ByteSource> ByteSource::open(const std::string& path, int wake_fd) {
 
 Result<ByteSource::Read> ByteSource::read(std::span<char> out, bool may_wait) {
   State& state = *state_;
-  if (const auto known = state.detected(may_wait); !known) {
+  const auto known = state.detected(may_wait);
+  if (!known) {
     return known.error();
-  } else if (*known != Got::bytes) {
+  }
+  if (*known != Got::bytes) {
     return Read{*known, 0};
   }
   if (state.unpacker != nullptr) {
