@@ -13,6 +13,7 @@
 
 #include "kime/job/null_fleet.h"
 #include "kime/job/score_job.h"
+#include "kime/model/config.h"
 
 namespace kime {
 
