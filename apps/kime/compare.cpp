@@ -120,6 +120,7 @@ int run(const Options& options) {
     ScoreReader before(options.files[0], std::move((*lines)[0]), true);
     ScoreReader after(options.files[1], std::move((*lines)[1]), true);
     if (const auto trouble = match_scores(before, after, comparer)) {
+      stop_of_process().request();  // the other file's thread may wait for a pipe
       return fail(*trouble);
     }
   }
