@@ -264,7 +264,7 @@ class Unusable(Compares):
 
     def test_options_that_are_wrong(self):
         old = self.path("old", jsonl(*SCORES))
-        for args in ((old,), (old, old, old), (old, old, "--logit-tol", "-1"), (old, old, "--rel-tol", "x")):
+        for args in ((old,), (old, old, old), (old, old, "--logit-tol", "-1"), (old, old, "--rel-tol", "x"), (old, old, "--act-tol", "nan")):
             self.assertEqual(kime("compare", *args).returncode, 2, args)
 
     def test_no_room_for_what_waits(self):
