@@ -120,6 +120,7 @@ int run(const Options& options) {
     ScoreReader before(options.files[0], std::move((*lines)[0]), true);
     ScoreReader after(options.files[1], std::move((*lines)[1]), true);
     if (const auto trouble = match_scores(before, after, comparer)) {
+      stop_of_process().request();  // the other file's thread may wait for a pipe
       return fail(*trouble);
     }
   }
@@ -137,11 +138,17 @@ int run(const Options& options) {
   return printed != kDone ? printed : found.passed() ? kDone : kSomeFailed;
 }
 
+// CLI11's own check lets NaN pass, with which nothing would be within tolerance.
+std::string check_tolerance(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : fmt::format("'{}' is no distance: give a number from 0 on", text);
+}
+
 void add_tolerance(CLI::App& command, const std::string& name, std::optional<double>& place, const std::string& what) {
   command
       .add_option_function<double>(
           name, [&place](double value) { place = value; }, what)
-      ->check(CLI::NonNegativeNumber)
+      ->check(check_tolerance)
       ->type_name("D");
 }
 

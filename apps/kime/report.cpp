@@ -106,6 +106,7 @@ int run(const Options& options) {
   {
     ScoreReader scores(options.scores, std::move(sources->scores), false);
     if (const auto trouble = read_scores(scores, sources->records, report)) {
+      stop_of_process().request();  // the scores' thread may wait for a pipe
       return fail(*trouble);
     }
   }

@@ -10,7 +10,7 @@ import unittest
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from support import DEMO, KIME, Case, jsonl, kime, read
+from support import DEMO, KIME, SANITIZED, Case, jsonl, kime, read
 
 SCORES = [
     {"id": "a", "logits": [1, 2, 3], "act": [0.1, -2]},
@@ -264,7 +264,7 @@ class Unusable(Compares):
 
     def test_options_that_are_wrong(self):
         old = self.path("old", jsonl(*SCORES))
-        for args in ((old,), (old, old, old), (old, old, "--logit-tol", "-1"), (old, old, "--rel-tol", "x")):
+        for args in ((old,), (old, old, old), (old, old, "--logit-tol", "-1"), (old, old, "--rel-tol", "x"), (old, old, "--act-tol", "nan")):
             self.assertEqual(kime("compare", *args).returncode, 2, args)
 
     def test_no_room_for_what_waits(self):
@@ -292,6 +292,12 @@ class Streams(Compares):
         self.assertEqual(kime("compare", "-", packed, "-q", stdin=scores).returncode, 0)
         self.assertEqual(kime("compare", old, "-", "-q", stdin=scores[:-40]).returncode, 2)  # a torn last line
 
+    def test_a_file_that_cannot_be_used_ends_it_although_the_other_one_waits(self):
+        process = subprocess.Popen([KIME, "compare", self.path("bad", b"no"), "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        with process:
+            self.assertEqual(process.wait(60), 2)  # before standard input ends
+            self.assertIn(b"line 1: expected '{'", process.stderr.read())
+
     def test_a_signal_ends_it(self):
         old = self.path("old", jsonl(*SCORES))
         process = subprocess.Popen([KIME, "compare", old, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -304,6 +310,7 @@ class Streams(Compares):
             self.assertEqual(process.wait(60), 130)
             self.assertEqual(process.stdout.read() + process.stderr.read(), b"")
 
+    @unittest.skipIf(SANITIZED, "a sanitizer's memory is its own")
     def test_memory_does_not_grow_with_files_in_order(self):
         def write(name, numbers):  # a line at a time: a child's peak begins with this process's own memory
             path = self.path(name)

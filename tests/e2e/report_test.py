@@ -3,10 +3,11 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import unittest
 from html.parser import HTMLParser
 
-from support import DEMO, Case, jsonl, kime, read, record
+from support import DEMO, KIME, Case, jsonl, kime, read, record
 
 RECORDS = os.path.join(DEMO, "records.jsonl")
 
@@ -127,6 +128,14 @@ class Unusable(Reports):
         self.assertIn('has no list "devices"', self.report(scores, "--stats", scores, status=2))
         self.assertIn("line 1: no event", self.report(scores, "--trace", scores, status=2))
         self.assertEqual(self.report("-", "--records", "-", status=2), "kime: only one of the files can be standard input\n")
+
+    def test_records_that_do_not_fit_end_it_although_the_scores_wait(self):
+        process = subprocess.Popen([KIME, "report", "-", "--records", self.path("r", jsonl(record(id=2))), "-o", self.path("page")],
+                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        with process:
+            process.stdin.write(jsonl(*[{"id": i, "noul": 0.5} for i in range(1100)]))  # enough for it to begin, and less than a pipe holds
+            self.assertEqual(process.wait(60), 2)  # before standard input ends
+            self.assertIn(b"not in the scores' order", process.stderr.read())
 
     def test_a_file_that_breaks_off(self):
         torn = self.path("torn", gzip.compress(jsonl(*[{"id": i, "noul": i / 7} for i in range(999)]))[:-20])

@@ -53,7 +53,7 @@ TEST_CASE("types come from records, else from answers") {
   add(report, R"("score":1.25,"probs":[0.25,0.5,0.25])");
   add(report, R"("noul":null)");
   add(report, R"("logits":[1,5,3.5],"act":[1,2])");
-  add(report, R"("logits":[1,5,3.5],"act":[1,2])", RecordFacts{12, 3, 1, ""});
+  add(report, R"("logits":[1,5,3.5],"act":[1,2])", RecordFacts{12, 1, ""});
   CHECK(report.types[0].records == 1);
   CHECK(report.types[0].best[2] == 1);
   CHECK(report.types[0].confidence.total() == 1);
@@ -67,7 +67,7 @@ TEST_CASE("types come from records, else from answers") {
 
 TEST_CASE("labels and what is held against them") {
   RunReport report;
-  const auto label = [](std::string text) { return RecordFacts{1, 2, 0, std::move(text)}; };
+  const auto label = [](std::string text) { return RecordFacts{1, 0, std::move(text)}; };
   add(report, R"("probs":[0.25,0.75])", label("1"));
   add(report, R"("probs":[0.25,0.75])", label("0"));
   add(report, R"("noul":0.75,"answer_confidence":0.75)", label("true"));
@@ -150,7 +150,6 @@ garbage
   REQUIRE_FALSE(find(R"("a")"));
   REQUIRE(facts);
   CHECK(facts->tokens == 3);
-  CHECK(facts->markers == 1);
   CHECK(facts->qtype == 2);
   CHECK(facts->label == "1");
   REQUIRE_FALSE(find("2"));

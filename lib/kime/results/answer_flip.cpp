@@ -48,7 +48,7 @@ void add_margins(AnswerFlip& flip, const Values& values) {
 }
 
 double best_of(Numbers numbers) {
-  return static_cast<double>(std::ranges::max_element(numbers) - numbers.begin());
+  return static_cast<double>(std::max_element(numbers.begin(), numbers.end()) - numbers.begin());
 }
 
 std::optional<AnswerFlip> flip_of_choice(const ScoreView& before, const ScoreView& after, std::string_view kind, std::optional<double> was,

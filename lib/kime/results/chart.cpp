@@ -36,16 +36,18 @@ ChartAxis linear_axis(double low, double high, std::string title) {
   const double power = std::pow(10, std::floor(std::log10(raw)));
   const double step = power * (raw > 5 * power ? 10 : raw > 2 * power ? 5 : raw > power ? 2 : 1);
   ChartAxis axis{low, high, {}, std::move(title)};
-  for (double i = std::ceil(low / step); i * step <= high; ++i) {
-    axis.ticks.push_back({i * step, fmt::format("{:.6g}", i * step)});
+  const double first = std::ceil(low / step);
+  for (int i = 0; (first + i) * step <= high; ++i) {
+    axis.ticks.push_back({(first + i) * step, fmt::format("{:.6g}", (first + i) * step)});
   }
   return axis;
 }
 
 ChartAxis count_axis(double most, std::string title) {
   ChartAxis axis{0, count_height(std::max(most, 1.0)) * 1.05, {{0, "0"}}, std::move(title)};
-  for (double count = 1; count <= most; count *= 10) {
-    axis.ticks.push_back({count_height(count), count < 1e6 ? fmt::format("{}", count) : fmt::format("{:.0e}", count)});
+  for (int power = 0; std::pow(10, power) <= most; ++power) {
+    const double count = std::pow(10, power);
+    axis.ticks.push_back({count_height(count), power < 6 ? fmt::format("{}", count) : fmt::format("1e{}", power)});
   }
   return axis;
 }

@@ -46,7 +46,7 @@ std::optional<ResultsTrouble> RecordStream::find(const ScoreView& line, std::opt
     }
   }
   if (!error_) {
-    facts = RecordFacts{record_.ids.size(), record_.markers.size(), record_.qtype, std::string(field_of(line_.text, "label"))};
+    facts = RecordFacts{record_.ids.size(), record_.qtype, std::string(field_of(line_.text, "label"))};
   }
   return std::nullopt;
 }

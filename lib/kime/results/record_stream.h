@@ -17,7 +17,6 @@ namespace kime {
 /// What a report wants to know of a record.
 struct RecordFacts {
   std::size_t tokens = 0;
-  std::size_t markers = 0;
   std::uint8_t qtype = 0;
   std::string label;  ///< As it stands; empty without.
 };

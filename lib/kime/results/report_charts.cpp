@@ -80,7 +80,8 @@ std::string length_chart(const RunReport& report) {
   const double high = std::log2(RunReport::length_edge(bins.last + 1));
   ChartAxis lengths{low, high, {}, "tokens"};
   const bool few = high - low < 5;
-  for (double decade = 1; decade <= std::exp2(high); decade *= 10) {
+  for (int power = 0; std::pow(10, power) <= std::exp2(high); ++power) {
+    const double decade = std::pow(10, power);
     for (const double step : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
       const double at = std::log2(decade * step);
       if (at >= low && at <= high && (few || step == 1 || (high - low < 10 && (step == 2 || step == 5)))) {

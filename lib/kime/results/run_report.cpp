@@ -12,6 +12,7 @@ namespace kime {
 namespace {
 
 constexpr double kBinsPerDoubling = 8;
+constexpr std::size_t kMostMessage = 500;  // bytes
 
 using Numbers = std::span<const double>;
 
@@ -27,7 +28,7 @@ Numbers options_of(const ScoreView& line) {
 std::optional<double> best_option(const ScoreView& line) {
   const Numbers options = options_of(line);
   if (!options.empty()) {
-    return static_cast<double>(std::ranges::max_element(options) - options.begin());
+    return static_cast<double>(std::max_element(options.begin(), options.end()) - options.begin());
   }
   if (const auto noul = single(line, ScoreField::noul)) {
     return *noul > 0.5 ? 1 : 0;
@@ -43,7 +44,7 @@ std::optional<double> largest_probability(const ScoreView& line) {
     return confidence;
   }
   const Numbers probs = line.of(ScoreField::probs);
-  return probs.empty() ? std::nullopt : std::optional(*std::ranges::max_element(probs));
+  return probs.empty() ? std::nullopt : std::optional(*std::max_element(probs.begin(), probs.end()));
 }
 
 std::optional<double> logit_margin(Numbers logits) {
@@ -140,6 +141,9 @@ void RunReport::add_error(const ScoreView& line) {
     const std::string_view message = field_of(line.error, "message");
     found.first_line = line.line;
     found.first_message = message.starts_with('"') ? unquoted(message) : "";
+    if (found.first_message.size() > kMostMessage) {
+      found.first_message = shortened(found.first_message);
+    }
   }
   ++found.count;
 }

@@ -1,6 +1,7 @@
 // What a comparison of two score files found.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -123,12 +124,7 @@ struct ScoreDifferences {
     return common_fields().has(field) && found.only_old + found.only_new > 0;
   }
   [[nodiscard]] bool any_uneven() const {
-    for (const ScoreField field : kAllScoreFields) {
-      if (uneven(field)) {
-        return true;
-      }
-    }
-    return false;
+    return std::ranges::any_of(kAllScoreFields, [this](ScoreField field) { return uneven(field); });
   }
   [[nodiscard]] bool passed() const { return failed_records() == 0 && !any_uneven(); }
 };

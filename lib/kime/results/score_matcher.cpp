@@ -15,7 +15,9 @@ class Matcher {
 
   std::optional<ResultsTrouble> run() {
     advance(old_);
-    advance(new_);
+    if (!trouble_) {  // else the other file may be a pipe that still waits
+      advance(new_);
+    }
     while (!trouble_ && (old_.more || new_.more)) {
       step();
     }
