@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kime/base/descriptor.h"
 #include "kime/io/digest.h"
 #include "kime/io/file_lock.h"
 
@@ -34,22 +35,6 @@ std::optional<struct stat> file_at(const std::string& path) {
 bool same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // What a link leads to, there or not, so that the link stays. A circle of links stays as it is, and cannot be opened.
 std::string without_links(const std::string& path) {

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <limits>
 #include <system_error>
 
+#include "kime/base/descriptor.h"
 #include "kime/job/null_fleet.h"
 #include "kime/job/score_job.h"
 #include "kime/model/config.h"
@@ -18,22 +18,6 @@
 namespace kime {
 
 namespace {
-
-class DevNull {
- public:
-  DevNull() : fd_(::open("/dev/null", O_WRONLY | O_CLOEXEC)) {}
-  DevNull(const DevNull&) = delete;
-  DevNull& operator=(const DevNull&) = delete;
-  ~DevNull() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -56,7 +40,7 @@ Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage
     return Error(ErrorKind::input, fmt::format("{}: no file that can be read again and again", file));
   }
   using Clock = std::chrono::steady_clock;
-  const DevNull sink;
+  const Descriptor sink(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   const Calibration calibration;
   NullReport report;
   report.lanes = lanes;
@@ -71,7 +55,7 @@ Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage
       return std::move(intake).error();
     }
     NullFleet fleet(lanes);
-    Output output(sink.fd(), "/dev/null");
+    Output output(sink.get(), "/dev/null");
     Stop stop;
     const ScoreSummary summary = score(*intake, fleet, stage, {&calibration, 1}, {}, output, stop);
     if (summary.end != ScoreEnd::complete) {

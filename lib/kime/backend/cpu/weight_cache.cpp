@@ -22,6 +22,7 @@
 
 #include "kime/backend/cpu/until_failure.h"
 #include "kime/backend/cpu/weight_key.h"
+#include "kime/base/descriptor.h"
 
 namespace kime::cpu {
 
@@ -40,22 +41,6 @@ using Trouble = std::optional<std::string>;
 Trouble system_trouble(std::string_view what, int error) {
   return fmt::format("{}: {}", what, std::strerror(error));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // All of `bytes` at `offset`.
 Trouble read_at(int fd, std::span<std::byte> bytes, std::size_t offset) {
