@@ -50,7 +50,7 @@ class ScoreReader {
   void read_all();
   std::optional<ResultsTrouble> read_into(ScoreBlock& block, bool& ended);
   std::optional<ResultsTrouble> check_unique();
-  std::string text_of_id(std::uint64_t line) const;
+  std::string text_of_id(std::uint64_t number) const;
   std::unique_ptr<ScoreBlock> free_block();
 
   std::string path_;
