@@ -100,7 +100,10 @@ std::optional<std::size_t> settled_option(QuestionType type, const Answer& answe
   if (!answer.value) {
     return std::nullopt;
   }
-  return type == QuestionType::noul ? std::size_t{*answer.value > 0.5} : static_cast<std::size_t>(std::floor(*answer.value + 0.5));
+  if (type == QuestionType::noul) {
+    return *answer.value > 0.5 ? 1 : 0;
+  }
+  return static_cast<std::size_t>(std::floor(*answer.value + 0.5));
 }
 
 double act_probability(const std::array<double, 2>& act) {
