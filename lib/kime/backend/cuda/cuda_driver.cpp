@@ -46,11 +46,11 @@ CudaDriver::CudaDriver(const Config& config, cuda::DriverLibrary library, cuda::
       left_out_(std::move(found.left_out)),
       has_kernels_(!config.images.empty()) {
   cuda::ProductsConfig products{{}, config.product_rows, config.verdicts, config.products};
-  if (auto library = find_blas(config)) {
-    cublaslt_ = library->version;
-    products.library = *std::move(library);
+  if (auto blas = find_blas(config)) {
+    cublaslt_ = blas->version;
+    products.blas = *std::move(blas);
   } else {
-    no_cublaslt_ = library.error().message();
+    no_cublaslt_ = blas.error().message();
   }
   if (!products.verdicts) {
     products.verdicts = std::make_shared<cuda::ProductVerdicts>();

@@ -15,7 +15,7 @@ Status LibraryProducts::open() {
     stream_ = *std::move(stream);
   }
   if (!products_) {
-    auto products = Products::open(context_, *config_.library, config_.verdicts, config_.options);
+    auto products = Products::open(context_, *config_.blas, config_.verdicts, config_.options);
     if (!products) {
       return std::move(products).error();
     }

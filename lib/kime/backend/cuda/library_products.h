@@ -15,7 +15,7 @@ namespace kime::cuda {
 
 /// What products by cuBLASLt need. A record's bits must not depend on which buckets have been used, so that all of a run's are known first.
 struct ProductsConfig {
-  std::optional<BlasLibrary> library;         ///< Without one kernels do all.
+  std::optional<BlasLibrary> blas;            ///< Without one kernels do all.
   std::vector<std::size_t> rows;              ///< Tokens of each bucket of the run; without any kernels do all.
   std::shared_ptr<ProductVerdicts> verdicts;  ///< Of all devices.
   ProductOptions options;
@@ -27,7 +27,7 @@ class LibraryProducts {
   LibraryProducts(std::shared_ptr<DeviceContext> context, ProductsConfig config)
       : context_(std::move(context)), config_(std::move(config)) {}
 
-  [[nodiscard]] bool enabled() const { return config_.library.has_value() && !config_.rows.empty(); }
+  [[nodiscard]] bool enabled() const { return config_.blas.has_value() && !config_.rows.empty(); }
   /// Null where a kernel must do it. Opens the library for the device first, and verifies what it has not been asked for before; no part of
   /// a capture. Errors: `device`; `unsupported` for a bucket that is not of the run.
   Result<const VerifiedProduct*> choose(const ProductLaunch& product);
