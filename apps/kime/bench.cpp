@@ -20,7 +20,7 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct BenchCommand {
   ModelOption model;
   BucketOptions buckets;
   PrecisionOption precision;
@@ -71,7 +71,7 @@ struct Measured {
 };
 
 // One kind of device at a time; `all` is the CPU, whose peak can be measured.
-Result<Measured> what_to_measure(const Options& options) {
+Result<Measured> what_to_measure(const BenchCommand& options) {
   const auto choice = choose_devices(options.devices.devices);
   if (!choice) {
     return choice.error();
@@ -91,7 +91,7 @@ Result<Measured> what_to_measure(const Options& options) {
   return Measured{options.devices.devices, false};
 }
 
-Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& tensors, const Options& options, std::string model) {
+Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& tensors, const BenchCommand& options, std::string model) {
   const auto measured = what_to_measure(options);
   if (!measured) {
     return measured.error();
@@ -141,7 +141,7 @@ Result<BenchFindings> measure(const ModelConfig& config, const TensorSource& ten
   return findings;
 }
 
-Result<BenchFindings> measure_model(const Options& options) {
+Result<BenchFindings> measure_model(const BenchCommand& options) {
   if (options.model.folder.empty()) {
     const ModelConfig config = base_config();
     return measure(config, RandomTensors(config), options, "base size, random weights");
@@ -153,7 +153,7 @@ Result<BenchFindings> measure_model(const Options& options) {
   return measure(checkpoint->config(), *checkpoint, options, options.model.folder);
 }
 
-int run_null(const Options& options) {
+int run_null(const BenchCommand& options) {
   if (options.records.empty()) {
     return fail("--null: name a file of records with --records");
   }
@@ -173,7 +173,7 @@ int run_null(const Options& options) {
   return kDone;
 }
 
-int run(const Options& options) {
+int run(const BenchCommand& options) {
   if (options.null) {
     return run_null(options);
   }
@@ -196,7 +196,7 @@ void add_bench(CLI::App& app, Run& run_command) {
       "bench",
       "Measure this machine's scoring speed against its own peak, in turn in one run, and where the time goes, op by op; with "
       "--devices cuda, the speed of its GPUs");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchCommand>();
   options->model.add(*command);
   options->buckets.add(*command);
   command->add_option("--records", options->records, "Records to score (default: made-up support tickets)")->type_name("FILE");

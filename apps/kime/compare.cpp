@@ -22,10 +22,10 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct CompareCommand {
   std::array<std::string, 2> files;  // old and new
   ScoreTolerance tolerance;
-  std::size_t max_line = std::size_t{64} << 20;
+  std::size_t max_line = kDefaultMaxLine;
   std::string junit;
   std::string html;
   bool json = false;
@@ -44,23 +44,15 @@ std::string fields_of(ScoreFieldSet fields) {
 }
 
 // Both, before anything is read.
-Result<std::vector<LineReader>> open_files(const Options& options) {
+Result<std::vector<LineReader>> open_files(const CompareCommand& options) {
   if (options.files[0] == "-" && options.files[1] == "-") {
     return Error(ErrorKind::input, "only one of the two files can be standard input");
   }
-  std::vector<LineReader> lines;
-  for (const std::string& file : options.files) {
-    auto opened = LineReader::open(file, options.max_line, stop_of_process().fd());
-    if (!opened) {
-      return std::move(opened).error();
-    }
-    lines.push_back(*std::move(opened));
-  }
-  return lines;
+  return open_all(options.files, options.max_line, stop_of_process().fd());
 }
 
 // The report on standard output.
-int print(const Options& options, const ScoreDifferences& found) {
+int print(const CompareCommand& options, const ScoreDifferences& found) {
   if (options.quiet && !options.json) {
     return kDone;
   }
@@ -81,7 +73,7 @@ struct Reports {
   std::optional<ReportFile> html;
 };
 
-Status open_reports(const Options& options, Reports& reports) {
+Status open_reports(const CompareCommand& options, Reports& reports) {
   for (const auto& [path, place] : {std::pair(&options.junit, &reports.junit), std::pair(&options.html, &reports.html)}) {
     if (!path->empty()) {
       auto file = ReportFile::open(*path, options.files);
@@ -103,7 +95,7 @@ Status write_reports(const ScoreDifferences& found, Reports& reports) {
   return reports.html ? reports.html->finish(compare_page(found)) : Status();
 }
 
-int run(const Options& options) {
+int run(const CompareCommand& options) {
   auto lines = open_files(options);
   if (!lines) {
     return fail(lines.error().text());
@@ -156,7 +148,7 @@ void add_tolerance(CLI::App& command, const std::string& name, std::optional<dou
 
 void add_compare(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("compare", "Compare two score files: what changed, and whether it is within tolerance");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareCommand>();
   command->add_option("OLD", options->files[0], "A score file, also .gz and .zst; - is standard input")->required();
   command->add_option("NEW", options->files[1], "Another one of the same records")->required();
   add_tolerance(*command, "--logit-tol", options->tolerance.logit, "How far apart logits may be (default: the same bits)");

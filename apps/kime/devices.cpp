@@ -13,7 +13,7 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct DevicesCommand {
   DeviceOptions devices;
   bool json = false;
   bool verbose = false;
@@ -91,7 +91,7 @@ void print(const nlohmann::json& document) {
   }
 }
 
-int run(const Options& options) {
+int run(const DevicesCommand& options) {
   auto cpu = options.devices.cpu();
   if (!cpu) {
     return fail(cpu.error().text());
@@ -112,7 +112,7 @@ int run(const Options& options) {
 
 void add_devices(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("devices", "What would be used: everything that a bug report needs");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DevicesCommand>();
   options->devices.add_layout(*command);
   command->add_flag("--json", options->json, "One JSON document");
   command->add_flag("-v,--verbose", options->verbose, "Debug information too");

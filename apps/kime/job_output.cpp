@@ -58,7 +58,10 @@ Result<JobOutput> JobOutput::open(const OutputOptions& options, const std::optio
   if (options.file == "-") {
     return Error(ErrorKind::input, "-o -: for standard output leave -o out; to a file of this name write -o ./-");
   }
-  const auto again = input_fields(intake.inputs(), true);
+  if (!options.file && !shard) {
+    return output;
+  }
+  auto again = input_fields(intake.inputs(), true);
   if (!again && (options.resume || shard)) {
     return Error(ErrorKind::input, fmt::format("{}: {}", options.resume ? "--resume" : "--shard", again.error().message()));
   }
@@ -66,7 +69,7 @@ Result<JobOutput> JobOutput::open(const OutputOptions& options, const std::optio
   if (!options.file) {
     return output;
   }
-  auto fields = input_fields(intake.inputs(), false);
+  auto fields = again ? std::move(again) : input_fields(intake.inputs(), false);
   if (!fields) {
     return std::move(fields).error();
   }

@@ -12,7 +12,7 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct ModelCommand {
   std::string folder;
   bool json = false;
   bool verbose = false;
@@ -82,7 +82,7 @@ void print(const Checkpoint& checkpoint) {
   row("temperature", fmt::format("choice {}, score {}, noul {}", temperature[0], temperature[1], temperature[2]));
 }
 
-int run(const Options& options) {
+int run(const ModelCommand& options) {
   const auto checkpoint = Checkpoint::open(options.folder);
   if (!checkpoint) {
     return fail(checkpoint.error().text());
@@ -103,7 +103,7 @@ int run(const Options& options) {
 
 void add_model(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("model", "Describe a checkpoint, after checking all of it but the weights' values");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelCommand>();
   command->add_option("DIR", options->folder, "The checkpoint's directory (else $KIME_MODEL)")->envname("KIME_MODEL")->required();
   command->add_flag("--json", options->json, "One JSON document");
   command->add_flag("-v,--verbose", options->verbose, "Also the instruction sets, on standard error");

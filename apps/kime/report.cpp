@@ -17,13 +17,13 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct ReportCommand {
   std::string scores;
   std::vector<std::string> records;
   std::string stats;
   std::string trace;
   std::string output;
-  std::size_t max_line = std::size_t{64} << 20;
+  std::size_t max_line = kDefaultMaxLine;
 };
 
 // Everything that a report reads, open.
@@ -34,19 +34,15 @@ struct Sources {
   std::optional<RunTimeline> timeline;
 };
 
-Result<std::optional<RecordStream>> open_records(const Options& options) {
-  std::vector<LineReader> files;
-  for (const std::string& path : options.records) {
-    auto file = LineReader::open(path, options.max_line, stop_of_process().fd());
-    if (!file) {
-      return std::move(file).error();
-    }
-    files.push_back(*std::move(file));
+Result<std::optional<RecordStream>> open_records(const ReportCommand& options) {
+  if (options.records.empty()) {
+    return std::optional<RecordStream>();
   }
-  return files.empty() ? std::optional<RecordStream>() : std::optional<RecordStream>(RecordStream(std::move(files)));
+  auto files = open_all(options.records, options.max_line, stop_of_process().fd());
+  return files ? Result<std::optional<RecordStream>>(RecordStream(*std::move(files))) : std::move(files).error();
 }
 
-Result<Sources> open_sources(const Options& options) {
+Result<Sources> open_sources(const ReportCommand& options) {
   const auto standard_inputs = std::ranges::count(options.records, "-") + (options.scores == "-" ? 1 : 0) + (options.stats == "-" ? 1 : 0) +
                                (options.trace == "-" ? 1 : 0);
   if (standard_inputs > 1) {
@@ -91,7 +87,7 @@ std::optional<ResultsTrouble> read_scores(ScoreReader& scores, std::optional<Rec
   return scores.trouble();
 }
 
-int run(const Options& options) {
+int run(const ReportCommand& options) {
   auto sources = open_sources(options);
   if (!sources) {
     return fail(sources.error().text());
@@ -121,7 +117,7 @@ int run(const Options& options) {
 
 void add_report(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("report", "Make one HTML page about a run and its scores");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportCommand>();
   command->add_option("SCORES", options->scores, "A score file, also .gz and .zst; - is standard input")->required();
   command->add_option("-o,--output", options->output, "The page")->required()->type_name("PAGE");
   command->add_option("--records", options->records, "The records, in the scores' order: lengths, types, and labels")

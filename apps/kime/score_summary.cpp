@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "command.h"
+#include "kime/base/answers.h"
 #include "kime/base/counted.h"
 #include "kime/job/job_fields.h"
 #include "signals.h"
@@ -20,7 +21,7 @@ void print_labels(const LabelCounts& counts, bool resumed) {
     const auto [right, labelled] = std::pair(counts.right[type], counts.labelled[type]);
     if (labelled > 0) {
       any = true;
-      fmt::print(stderr, "kime: {}: {} of {} right ({:.1f} %){}\n", LabelCounts::kNames[type], grouped(right), grouped(labelled),
+      fmt::print(stderr, "kime: {}: {} of {} right ({:.1f} %){}\n", kTypeNames[type], grouped(right), grouped(labelled),
                  100 * static_cast<double>(right) / static_cast<double>(labelled), resumed ? " in this run" : "");
     }
   }

@@ -54,7 +54,7 @@ std::vector<std::vector<float>> run(const Loaded& loaded, std::span<const Record
   return by_record(buffer.batch(), loaded.run(buffer.batch()));
 }
 
-std::string first_difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+std::string first_difference_of_records(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i >= a.size() || i >= b.size()) {
       return "records are missing";
@@ -87,13 +87,13 @@ TEST_CASE("alone, in any order, in any bucket: the same bits") {
     auto all = records(random, config, 12, 100);
     const auto together = run(loaded, all);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      CHECK(first_difference(run(loaded, std::span(all).subspan(i, 1)), {together[i]}).empty());
+      CHECK(first_difference_of_records(run(loaded, std::span(all).subspan(i, 1)), {together[i]}).empty());
     }
     auto reversed = run(loaded, std::vector(all.rbegin(), all.rend()));
     std::reverse(reversed.begin(), reversed.end());
-    CHECK(first_difference(reversed, together).empty());
+    CHECK(first_difference_of_records(reversed, together).empty());
     const BatchBuffer buffer = batch_of(all);
-    CHECK(first_difference(by_record(buffer.batch(), loaded.run(buffer.batch(), {5000, 300, 999})), together).empty());
+    CHECK(first_difference_of_records(by_record(buffer.batch(), loaded.run(buffer.batch(), {5000, 300, 999})), together).empty());
   }
 }
 
@@ -111,12 +111,12 @@ TEST_CASE("any number of threads, any instruction set: the same bits") {
     CAPTURE(threads);
     const auto loaded_model = Loaded::load(config, weights, threads, kernels::table(), precision);
     const Loaded& loaded = *loaded_model;
-    CHECK(first_difference(run(loaded, all), want).empty());
-    CHECK(first_difference(run(loaded, std::span(all).last(1)), {want.back()}).empty());
+    CHECK(first_difference_of_records(run(loaded, all), want).empty());
+    CHECK(first_difference_of_records(run(loaded, std::span(all).last(1)), {want.back()}).empty());
   }
   for (const kernels::Table* table : kernels::tables()) {
     CAPTURE(table->target);
-    CHECK(first_difference(run(*Loaded::load(config, weights, 2, *table, precision), all), want).empty());
+    CHECK(first_difference_of_records(run(*Loaded::load(config, weights, 2, *table, precision), all), want).empty());
   }
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("runs that go on at the same time do not touch each other", "[threads]
         }
         for (int round = 0; round < 4 && differences[caller].empty(); ++round) {
           const auto got = by_record(buffer.batch(), loaded.run(buffer.batch()));
-          differences[caller] = first_difference(
+          differences[caller] = first_difference_of_records(
               got, {want.begin() + static_cast<std::ptrdiff_t>(from), want.begin() + static_cast<std::ptrdiff_t>(from) + 6});
         }
       });
@@ -177,7 +177,8 @@ TEST_CASE("a plan that is run again forgets the batch before") {
       const BatchBuffer buffer = batch_of(std::span(all).first(count));
       REQUIRE(loaded.run(*plan, buffer.batch(), outputs));
       CHECK(
-          first_difference(by_record(buffer.batch(), outputs), {want.begin(), want.begin() + static_cast<std::ptrdiff_t>(count)}).empty());
+          first_difference_of_records(by_record(buffer.batch(), outputs), {want.begin(), want.begin() + static_cast<std::ptrdiff_t>(count)})
+              .empty());
     }
   }
 }
@@ -200,7 +201,7 @@ TEST_CASE("the caller's floating-point settings neither matter nor change") {
   const std::uint32_t after = _mm_getcsr();
   _mm_setcsr(before);
   CHECK((after & ~0x3FU) == kOdd);  // the low six bits are the exceptions that occurred
-  CHECK(first_difference(got, want).empty());
+  CHECK(first_difference_of_records(got, want).empty());
 }
 #endif
 

@@ -22,7 +22,7 @@ using cuda::shim::Buffer;
 using Lengths = std::vector<std::size_t>;
 
 template <class T>
-constexpr bool kFull = std::is_same_v<T, float>;
+constexpr bool kFloats = std::is_same_v<T, float>;
 
 struct Spec {
   std::uint32_t heads = 2;
@@ -116,12 +116,12 @@ class Sequences {
     Buffer<std::uint32_t> positions(positions_);
     Buffer<float> cosine(cosine_);
     Buffer<float> sine(sine_);
-    const std::size_t most = cuda::attention_tiles(kFull<T>, of_picks ? picks() : cu_.back(), seqs());
+    const std::size_t most = cuda::attention_tiles(kFloats<T>, of_picks ? picks() : cu_.back(), seqs());
     Buffer<AttentionTile> tiles(most);
     Buffer<std::uint32_t> tile_count(1);
     run("kime_attention_tiles", cuda::attention_tiles_shape(),
         AttentionTilesParams{counts.data(), cu.data(), of_picks ? mcu.data() : nullptr, tiles.data(), tile_count.data(),
-                             cuda::attention_queries(kFull<T>)},
+                             cuda::attention_queries(kFloats<T>)},
         seed);
     AttentionParams p = {};
     p.counts = counts.data();
@@ -145,7 +145,8 @@ class Sequences {
     p.reach = spec_.reach;
     p.scale = scale();
     const unsigned padded = cuda::padded_head(spec_.width);
-    run(cuda::attention_name(Rounding<T>::name, padded), cuda::attention_shape(kFull<T>, padded, most, spec_.heads, kProcessors), p, seed);
+    run(cuda::attention_name(Rounding<T>::name, padded), cuda::attention_shape(kFloats<T>, padded, most, spec_.heads, kProcessors), p,
+        seed);
     CHECK(out.untouched_but(of_picks ? picks() : cu_.back()));
   }
 
@@ -356,7 +357,7 @@ TEST_CASE("attention: a key that a query does not see does not matter, in float3
     for (const std::size_t bad : {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{149}}) {
       Sequences<T> clean({150}, spec, 13);
       Sequences<T> poisoned({150}, spec, 13);
-      std::fill_n(&poisoned.qkv()(bad, 64), kFull<T> ? 128 : 64, cuda::from_float(NAN, cuda::Type<T>()));
+      std::fill_n(&poisoned.qkv()(bad, 64), kFloats<T> ? 128 : 64, cuda::from_float(NAN, cuda::Type<T>()));
       Matrix<T> want = clean.run_tokens(1);
       Matrix<T> got = poisoned.run_tokens(2);
       for (std::size_t i = 0; i < 150; ++i) {

@@ -17,7 +17,7 @@ namespace {
 using cuda::Act;
 using cuda::RowSet;
 
-constexpr std::size_t kWidths[] = {1, 3, 4, 31, 128, 130, 511, 512, 513, 516, 1152, 1157};
+constexpr std::size_t kColumns[] = {1, 3, 4, 31, 128, 130, 511, 512, 513, 516, 1152, 1157};
 constexpr std::size_t kRows = 10;
 constexpr std::size_t kMoreRows = 14;
 
@@ -49,7 +49,7 @@ TEST_CASE("bias, activation and sum are the float64 ones within rounding") {
   each_pair([](auto in_type, auto out_type) {
     using In = decltype(in_type);
     using Out = decltype(out_type);
-    for (const std::size_t width : kWidths) {
+    for (const std::size_t width : kColumns) {
       Random random(width);
       Matrix<In> in(kRows, width, width % 3, width % 2);
       in.fill([&] { return 3 * random.normal(); });
@@ -95,7 +95,7 @@ TEST_CASE("geglu is gelu of the first half times the second") {
   each_pair([](auto in_type, auto out_type) {
     using In = decltype(in_type);
     using Out = decltype(out_type);
-    for (const std::size_t width : kWidths) {
+    for (const std::size_t width : kColumns) {
       Random random(width);
       Matrix<In> in(kRows, 2 * width, width % 3, width % 2);
       in.fill([&] { return 2 * random.normal(); });

@@ -197,7 +197,7 @@ class Commands(Case):
         self.assertGreaterEqual(told["seconds"], 0.1)
         self.assertIn("  a thread ", kime(*command).stdout.decode())
         for args, why in (((), "--null: name a file of records with --records"), (("--records", "no-such.jsonl"), "no-such.jsonl: No such file"),
-                          (("--records", "/dev/null"), "/dev/null: no file that can be read again"), (("--records", records, "--sweep"), "--sweep")):
+                          (("--records", "/dev/null"), "/dev/null: is no regular file and cannot be read twice"), (("--records", records, "--sweep"), "--sweep")):
             ran = kime("bench", "--null", *args)
             self.assertEqual(ran.returncode, 2)
             self.assertIn(why, ran.stderr.decode())

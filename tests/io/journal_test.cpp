@@ -25,7 +25,7 @@ Journal some_journal() {
           .tail = "abc"};
 }
 
-std::string refusal(std::string_view text) {
+std::string journal_refusal(std::string_view text) {
   const auto parsed = parse_journal(text, "out.journal");
   return parsed ? "" : parsed.error().text();
 }
@@ -46,22 +46,22 @@ TEST_CASE("a journal reads back as it was") {
 TEST_CASE("each cut and each changed byte of a journal is noticed") {
   const std::string text = to_text(some_journal());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    CHECK(refusal(std::string_view(text).substr(0, i)).starts_with("out.journal: is "));
+    CHECK(journal_refusal(std::string_view(text).substr(0, i)).starts_with("out.journal: is "));
     std::string changed = text;
     changed[i] = static_cast<char>(changed[i] ^ 1);
-    CHECK(refusal(changed).starts_with("out.journal: is "));
+    CHECK(journal_refusal(changed).starts_with("out.journal: is "));
   }
 }
 
 TEST_CASE("a journal of another format is named, also where its digest is another") {
-  CHECK(refusal("{\"kime_journal\":2,\"other\":[]}\nwhatever\n") ==
+  CHECK(journal_refusal("{\"kime_journal\":2,\"other\":[]}\nwhatever\n") ==
         "out.journal: is a journal of format 2; this kime reads format 1, so that the kime that began the job must end it");
-  CHECK(refusal("{\"kime_journal\":x}").find("no journal of kime's, or damaged") != std::string::npos);
+  CHECK(journal_refusal("{\"kime_journal\":x}").find("no journal of kime's, or damaged") != std::string::npos);
 }
 
 TEST_CASE("a journal whose digest is right and whose fields are not") {
   const std::string text = "{\"kime_journal\":1,\"kime\":7}\n";
-  CHECK(refusal(text + kime::digest_of(text) + "\n").find("out.journal: is no journal of kime's: ") == 0);
+  CHECK(journal_refusal(text + kime::digest_of(text) + "\n").find("out.journal: is no journal of kime's: ") == 0);
 }
 
 TEST_CASE("differences name each field with both values") {

@@ -23,7 +23,7 @@ using kime::Shard;
 
 namespace {
 
-constexpr std::size_t kMaxLine = 100;
+constexpr std::size_t kLineLimit = 100;
 
 void append_lines(LineReader& reader, std::string& out) {
   for (Line line;;) {
@@ -40,7 +40,7 @@ void append_lines(LineReader& reader, std::string& out) {
 
 std::string lines_of_shard(const std::string& path, std::uint64_t size, Shard shard) {
   const FilePart part = file_parts(std::vector{size}, shard)[0];
-  auto reader = LineReader::open(path, kMaxLine);
+  auto reader = LineReader::open(path, kLineLimit);
   REQUIRE(reader);
   std::string out;
   if (part.begin < part.end) {
@@ -53,7 +53,7 @@ std::string lines_of_shard(const std::string& path, std::uint64_t size, Shard sh
   return out;
 }
 
-std::string refusal(std::string_view text) {
+std::string parse_refusal(std::string_view text) {
   const auto shard = parse_shard(text);
   return shard ? "" : shard.error().text();
 }
@@ -65,15 +65,15 @@ TEST_CASE("shards are read from 1/N to N/N") {
   REQUIRE(shard);
   CHECK(shard->index == 3);
   CHECK(shard->count == 8);
-  CHECK(refusal("1/1").empty());
-  CHECK(refusal("1000000000/1000000000").empty());
+  CHECK(parse_refusal("1/1").empty());
+  CHECK(parse_refusal("1000000000/1000000000").empty());
   for (const char* text : {"", "3", "/", "3/", "/8", "a/8", "3/8x", "-1/8", "3 / 8", "3/8/9", " 3/8", "+3/8", "99999999999999999999/3"}) {
-    CHECK(refusal(text) == fmt::format("'{}' is no shard: the third of eight is 3/8", text));
+    CHECK(parse_refusal(text) == fmt::format("'{}' is no shard: the third of eight is 3/8", text));
   }
-  CHECK(refusal("0/8") == "'0/8': shards of 8 are 1/8 to 8/8");
-  CHECK(refusal("9/8") == "'9/8': shards of 8 are 1/8 to 8/8");
-  CHECK(refusal("1/0") == "'1/0': there are 1 to 1000000000 shards");
-  CHECK(refusal("1/1000000001") == "'1/1000000001': there are 1 to 1000000000 shards");
+  CHECK(parse_refusal("0/8") == "'0/8': shards of 8 are 1/8 to 8/8");
+  CHECK(parse_refusal("9/8") == "'9/8': shards of 8 are 1/8 to 8/8");
+  CHECK(parse_refusal("1/0") == "'1/0': there are 1 to 1000000000 shards");
+  CHECK(parse_refusal("1/1000000001") == "'1/1000000001': there are 1 to 1000000000 shards");
 }
 
 TEST_CASE("parts of files follow each other without gap, also at the largest sizes") {
@@ -114,7 +114,7 @@ TEST_CASE("the lines of all shards are the lines of the file, with its numbers")
     text += random() % 2 == 0 ? "tail" : "";
     for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
       const std::string path = folder.write("x", bytes);
-      auto reader = LineReader::open(path, kMaxLine);
+      auto reader = LineReader::open(path, kLineLimit);
       REQUIRE(reader);
       std::string whole;
       append_lines(*reader, whole);

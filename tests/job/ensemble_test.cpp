@@ -35,17 +35,6 @@ FakeFleetOptions ensemble_of(std::size_t models, std::size_t devices, bool async
   return options;
 }
 
-std::vector<FakeRecord> some_records(std::size_t count) {
-  std::mt19937_64 random(count);
-  return random_records(random, count);
-}
-
-ScoreOptions by_logits(FakeFleet& fleet) {
-  ScoreOptions options = fleet.options();
-  options.ensemble = Ensemble::logits;
-  return options;
-}
-
 TEST_CASE("the averaged logits of an ensemble, wherever its checkpoints are", "[threads]") {
   const bool async = GENERATE(false, true);
   const std::size_t models = GENERATE(2U, 3U);

@@ -134,6 +134,12 @@ inline std::vector<FakeRecord> random_records(std::mt19937_64& random, std::size
   return records;
 }
 
+/// The same ones for a count, in every run.
+inline std::vector<FakeRecord> some_records(std::size_t count) {
+  std::mt19937_64 random(count);
+  return random_records(random, count);
+}
+
 inline std::string to_text(std::span<const FakeRecord> records) {
   std::string text;
   for (const auto& record : records) {
@@ -291,6 +297,12 @@ class FakeFleet {
   std::unique_ptr<DeviceFleet<FakeDriver>> fleet_;
   bool ended_ = false;
 };
+
+inline ScoreOptions by_logits(FakeFleet& fleet) {
+  ScoreOptions options = fleet.options();
+  options.ensemble = Ensemble::logits;
+  return options;
+}
 
 inline FakeDriver::Config fake_devices(std::size_t count, bool async) {
   FakeDriver::Config config;

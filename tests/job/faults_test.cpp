@@ -35,11 +35,6 @@ FakeFleetOptions fleet_of(std::size_t devices, bool async, std::size_t streams =
   return options;
 }
 
-std::vector<FakeRecord> some_records(std::size_t count) {
-  std::mt19937_64 random(count);
-  return random_records(random, count);
-}
-
 bool any_contains(const std::vector<std::string>& texts, const std::string& part) {
   return std::ranges::any_of(texts, [&](const auto& text) { return text.find(part) != std::string::npos; });
 }

@@ -134,11 +134,6 @@ struct Mixed {
 
 using Names = std::vector<std::string>;
 
-std::vector<FakeRecord> some_records(std::size_t count) {
-  std::mt19937_64 random(count);
-  return random_records(random, count);
-}
-
 TEST_CASE("devices of two kinds share a job, each in its own precision", "[threads]") {
   Mixed mixed;
   mixed.values = GENERATE(std::vector<std::uint32_t>{17}, std::vector<std::uint32_t>{17, 19, 23});

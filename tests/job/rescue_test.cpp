@@ -20,7 +20,7 @@ FakeFleetOptions narrow_fleet(std::size_t devices, bool async, std::size_t strea
 }
 
 // Records of which one in `each` has a token that may overflow.
-std::vector<FakeRecord> some_records(std::size_t count, std::size_t each = 9) {
+std::vector<FakeRecord> records_that_may_overflow(std::size_t count, std::size_t each = 9) {
   std::mt19937_64 random(count);
   auto records = random_records(random, count);
   for (std::size_t i = 0; i < count; i += each) {
@@ -65,18 +65,12 @@ std::vector<std::size_t> check_lines(const FakeFleet& fleet, const FakeDone& don
   return failed;
 }
 
-ScoreOptions by_logits(FakeFleet& fleet) {
-  ScoreOptions options = fleet.options();
-  options.ensemble = Ensemble::logits;
-  return options;
-}
-
 TEST_CASE("what overflows is scored again, alone, with weights that each device loads once", "[threads]") {
   const bool async = GENERATE(false, true);
   const std::size_t devices = GENERATE(1U, 3U);
   const std::size_t models = GENERATE(1U, 2U);
   CAPTURE(async, devices, models);
-  const auto records = some_records(1500);
+  const auto records = records_that_may_overflow(1500);
   auto options = narrow_fleet(devices, async);
   if (models == 2) {
     options.models.push_back(19);
@@ -99,7 +93,7 @@ TEST_CASE("what overflows is scored again, alone, with weights that each device 
 }
 
 TEST_CASE("who is in whose batch changes nothing of what is scored again") {
-  auto records = some_records(300, 3);
+  auto records = records_that_may_overflow(300, 3);
   std::vector<std::string> first;
   for (const std::size_t largest : {16U, 32U, 128U}) {
     auto options = narrow_fleet(1, false, 1);
@@ -117,7 +111,7 @@ TEST_CASE("who is in whose batch changes nothing of what is scored again") {
 TEST_CASE("nothing is loaded for records that need it not, nor where it is not wanted") {
   SECTION("none overflows") {
     FakeFleet fleet(narrow_fleet(2, true));
-    const auto records = some_records(200, 1000);
+    const auto records = records_that_may_overflow(200, 1000);
     const auto sound = std::span(records).subspan(1);
     CHECK(check_lines(fleet, fleet.score(sound), sound).empty());
     CHECK(fleet.ledger().most_seqs(Precision::bf16) == 0);
@@ -127,7 +121,7 @@ TEST_CASE("nothing is loaded for records that need it not, nor where it is not w
     auto options = narrow_fleet(1, true);
     options.wider.reset();
     FakeFleet fleet(std::move(options));
-    const auto records = some_records(200);
+    const auto records = records_that_may_overflow(200);
     const auto done = fleet.score(records);
     const auto failed = check_lines(fleet, done, records);
     CHECK(failed.size() == overflows(fleet, records));
@@ -140,7 +134,7 @@ TEST_CASE("nothing is loaded for records that need it not, nor where it is not w
 TEST_CASE("without memory for it a record gets an error line, and the run goes on", "[threads]") {
   const bool async = GENERATE(false, true);
   CAPTURE(async);
-  const auto records = some_records(600);
+  const auto records = records_that_may_overflow(600);
   auto options = narrow_fleet(2, async);
   options.driver.weight_bytes = 1 << 20;
   for (auto& device : options.driver.devices) {
@@ -161,7 +155,7 @@ TEST_CASE("without memory for it a record gets an error line, and the run goes o
 }
 
 TEST_CASE("what could not be loaded is tried again by the next who needs it") {
-  const auto records = some_records(200);
+  const auto records = records_that_may_overflow(200);
   FakeFleet fleet(narrow_fleet(1, true));
   FakeFaults::Plan plan;
   plan.no_load = true;
@@ -195,7 +189,7 @@ TEST_CASE("a run that fails in the wider precision fails as any other", "[thread
     plan.hang_at_run = 4;
     retired = "fake:1 is retired: device: fake:1.0 has not answered for 150 ms";
   }
-  const auto records = some_records(1200, 1);  // about every second run is of one of these
+  const auto records = records_that_may_overflow(1200, 1);  // about every second run is of one of these
   fleet.faults().plan(1, plan);
   const auto done = fleet.score(records, by_logits(fleet));
   CHECK(check_lines(fleet, done, records).empty());

@@ -65,6 +65,19 @@ TEST_CASE("types come from records, else from answers") {
   CHECK(report.tokens == 12);
 }
 
+TEST_CASE("a label is held against the answer, as kime score --labels does, and against the best option where there is no answer") {
+  RunReport report;
+  const auto label = [](std::string text) { return RecordFacts{1, 1, std::move(text)}; };
+  add(report, R"("probs":[0.5,0.125,0.375],"score":0.875)", label("1"));
+  add(report, R"("probs":[0.5,0.125,0.375],"score":0.875)", label("0"));
+  add(report, R"("probs":[0.5,0.125,0.375])", label("0"));
+  CHECK(report.labels.count == 3);
+  CHECK(report.labels.right == 2);
+  add(report, R"("probs":[0.5,0.5])", label("1.0"));  // as in records, a count is a JSON integer
+  CHECK(report.labels.count == 3);
+  CHECK(report.bad_labels == 1);
+}
+
 TEST_CASE("labels and what is held against them") {
   RunReport report;
   const auto label = [](std::string text) { return RecordFacts{1, 0, std::move(text)}; };

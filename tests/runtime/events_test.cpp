@@ -8,7 +8,7 @@ namespace kime::test {
 
 namespace {
 
-Status failed(const std::string& what) {
+Status fails_with(const std::string& what) {
   return Error(ErrorKind::device, what);
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("await reports the first failure of a stream or a device, once") {
   Rig rig(fake(1, false));
   const Stream a = rig.stream();
   const Stream b = rig.stream();
-  ok(rig.runtime.schedule_task(b, [] { return failed("bad task"); }));
+  ok(rig.runtime.schedule_task(b, [] { return fails_with("bad task"); }));
   ok(rig.runtime.await(a));
   SECTION("of a stream") {
     CHECK(why(rig.runtime.await(b)) == "device: bad task");
@@ -110,7 +110,7 @@ TEST_CASE("an event of a device comes after all of its streams, and has their fa
   Gate gate;
   ok(rig.runtime.schedule_task(b, [&] {
     gate.pass();
-    return failed("in b");
+    return fails_with("in b");
   }));
   const Event event = get(rig.runtime.all_work(rig.device()));
   CHECK_FALSE(get(rig.runtime.is_done(event)));

@@ -16,9 +16,9 @@ namespace kime::test {
 namespace {
 
 // splitmix64: the same numbers with every standard library.
-class Random {
+class SplitMix {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit SplitMix(std::uint64_t seed) : state_(seed) {}
 
   std::uint64_t next() {
     std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
@@ -95,7 +95,7 @@ class Weights {
   [[nodiscard]] std::vector<TestTensor> take() { return std::move(tensors_); }
 
  private:
-  Random random_;
+  SplitMix random_;
   std::vector<TestTensor> tensors_;
 };
 
@@ -244,7 +244,7 @@ std::vector<TestTensor> TestModel::tensors() const {
 }
 
 TestModel random_model(std::uint64_t seed) {
-  Random random(seed);
+  SplitMix random(seed);
   TestModel model;
   model.seed = random.next();
   model.heads = 1 + random.below(3);

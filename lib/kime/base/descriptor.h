@@ -25,6 +25,8 @@ class Descriptor {
     }
   }
   [[nodiscard]] int get() const { return fd_; }
+  /// Gives it up: for a close() whose failure matters.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

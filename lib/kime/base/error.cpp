@@ -1,5 +1,9 @@
 #include "kime/base/error.h"
 
+#include <fmt/format.h>
+
+#include <system_error>
+
 namespace kime {
 
 std::string Error::text() const {
@@ -15,6 +19,10 @@ std::string Error::text() const {
       break;
   }
   return message_;
+}
+
+Error system_error(std::string_view name, int error) {
+  return {ErrorKind::input, fmt::format("{}: {}", name, std::generic_category().message(error))};
 }
 
 }  // namespace kime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -31,6 +32,9 @@ class Error {
   ErrorKind kind_;
   std::string message_;
 };
+
+/// What the system says of a file: "NAME: No such file or directory", of kind `input`. `error` is errno's.
+[[nodiscard]] Error system_error(std::string_view name, int error);
 
 /// Either a T or an Error. Ask with `if (result)` before `*result`, `result->` or `result.error()`.
 template <class T>

@@ -23,10 +23,6 @@ namespace {
 constexpr std::size_t kPackedBlock = std::size_t{1} << 17;
 constexpr std::size_t kMagicBytes = 4;
 
-Error failure_of(std::string_view name, int error) {
-  return {ErrorKind::input, fmt::format("{}: {}", name, std::generic_category().message(error))};
-}
-
 }  // namespace
 
 struct ByteSource::State {
@@ -57,7 +53,7 @@ struct ByteSource::State {
       std::array<pollfd, 2> wait = {pollfd{fd, POLLIN, 0}, pollfd{wake_fd, POLLIN, 0}};
       const int polled = ::poll(wait.data(), wake_fd < 0 ? 1 : 2, may_wait ? -1 : 0);
       if (polled < 0 && errno != EINTR) {
-        return failure_of(name, errno);
+        return system_error(name, errno);
       }
       if (wake_fd >= 0 && wait[1].revents != 0) {
         return Read{Got::stopped, 0};
@@ -102,7 +98,7 @@ struct ByteSource::State {
     if (*compression != Compression::none) {
       unpacker = Unpacker::make(*compression);
       if (unpacker == nullptr) {
-        return failure_of(name, ENOMEM);
+        return system_error(name, ENOMEM);
       }
     }
     return Got::bytes;
@@ -114,7 +110,7 @@ struct ByteSource::State {
   /// Moves the file to `offset`, with nothing unpacked from there yet.
   Status seek(std::uint64_t offset) {
     if (::lseek(fd, static_cast<off_t>(offset), SEEK_SET) < 0) {
-      return failure_of(name, errno);
+      return system_error(name, errno);
     }
     held = {};
     at_end = false;
@@ -125,7 +121,7 @@ struct ByteSource::State {
   Status rewind() {
     unpacker = Unpacker::make(*compression);
     if (unpacker == nullptr) {
-      return failure_of(name, ENOMEM);
+      return system_error(name, ENOMEM);
     }
     text_bytes = 0;
     failure.clear();
@@ -198,10 +194,10 @@ Result<ByteSource> ByteSource::open(const std::string& path, int wake_fd) {
   state->fd = is_stdin ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   struct stat info = {};
   if (state->fd < 0 || ::fstat(state->fd, &info) != 0) {
-    return failure_of(state->name, errno);
+    return system_error(state->name, errno);
   }
   if (S_ISDIR(info.st_mode)) {
-    return failure_of(state->name, EISDIR);
+    return system_error(state->name, EISDIR);
   }
   return ByteSource(std::move(state));
 }

@@ -9,16 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 namespace kime {
 namespace {
 
 constexpr std::uint64_t kEnd = std::uint64_t{1} << 16;
-
-Error file_error(const std::string& name, int error) {
-  return {ErrorKind::input, fmt::format("{}: {}", name, std::generic_category().message(error))};
-}
 
 }  // namespace
 
@@ -37,22 +32,39 @@ Result<std::string> digest_before(int fd, std::uint64_t end, const std::string& 
       return Error(ErrorKind::input, fmt::format("{}: has {} bytes, not {}", name, begin + done, end));
     }
     if (count < 0 && errno != EINTR) {
-      return file_error(name, errno);
+      return system_error(name, errno);
     }
     done += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
   }
   return digest_of(bytes);
 }
 
-Result<FileMark> mark_of(int fd, const std::string& name) {
+namespace {
+
+Result<struct stat> regular_file(int fd, const std::string& name) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) {
-    return file_error(name, errno);
+    return system_error(name, errno);
   }
   if (!S_ISREG(info.st_mode)) {
     return Error(ErrorKind::input, fmt::format("{}: is no regular file and cannot be read twice", name));
   }
-  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  return info;
+}
+
+}  // namespace
+
+Result<std::uint64_t> regular_bytes(int fd, const std::string& name) {
+  const auto info = regular_file(fd, name);
+  return info ? Result<std::uint64_t>(static_cast<std::uint64_t>(info->st_size)) : info.error();
+}
+
+Result<FileMark> mark_of(int fd, const std::string& name) {
+  const auto info = regular_file(fd, name);
+  if (!info) {
+    return info.error();
+  }
+  const auto bytes = static_cast<std::uint64_t>(info->st_size);
   const auto first = digest_before(fd, std::min(bytes, kEnd), name);
   if (!first) {
     return first.error();
@@ -61,7 +73,7 @@ Result<FileMark> mark_of(int fd, const std::string& name) {
   if (!last) {
     return last.error();
   }
-  return FileMark{bytes, fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(info.st_mtim.tv_sec), info.st_mtim.tv_nsec),
+  return FileMark{bytes, fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(info->st_mtim.tv_sec), info->st_mtim.tv_nsec),
                   digest_of(*first + *last)};
 }
 

@@ -169,4 +169,16 @@ bool LineReader::resize(std::size_t capacity) {
   return true;
 }
 
+Result<std::vector<LineReader>> open_all(std::span<const std::string> paths, std::size_t max_line, int wake_fd) {
+  std::vector<LineReader> readers;
+  for (const std::string& path : paths) {
+    auto reader = LineReader::open(path, max_line, wake_fd);
+    if (!reader) {
+      return std::move(reader).error();
+    }
+    readers.push_back(*std::move(reader));
+  }
+  return readers;
+}
+
 }  // namespace kime

@@ -7,8 +7,10 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kime/base/error.h"
 #include "kime/io/byte_source.h"
@@ -23,6 +25,9 @@ struct LinePlace {
 
   bool operator==(const LinePlace&) const = default;
 };
+
+/// What `--max-line` is where it is not given: bytes.
+inline constexpr std::size_t kDefaultMaxLine = std::size_t{64} << 20;
 
 /// One line that is not blank, without its line end.
 struct Line {
@@ -100,5 +105,8 @@ class LineReader {
   std::optional<Error> failure_;
   std::optional<Line> pending_;  ///< Found by ready().
 };
+
+/// A reader for each of `paths`, in their order; nothing is read before all are open. Errors: those of LineReader::open.
+Result<std::vector<LineReader>> open_all(std::span<const std::string> paths, std::size_t max_line, int wake_fd = -1);
 
 }  // namespace kime

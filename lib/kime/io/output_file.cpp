@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kime/base/descriptor.h"
+#include "kime/base/same_file.h"
 #include "kime/io/digest.h"
 #include "kime/io/file_lock.h"
 
@@ -22,18 +23,10 @@ namespace {
 
 constexpr std::size_t kMostJournal = std::size_t{16} << 20;
 
-Error error_of(const std::string& path, int error) {
-  return {ErrorKind::input, fmt::format("{}: {}", path, std::generic_category().message(error))};
-}
-
 // The file of that name; nothing where there is none, or it cannot be told.
 std::optional<struct stat> file_at(const std::string& path) {
   struct stat info = {};
   return ::stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
-}
-
-bool same_file(const struct stat& one, const struct stat& other) {
-  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 // What a link leads to, there or not, so that the link stays. A circle of links stays as it is, and cannot be opened.
@@ -64,7 +57,7 @@ Result<std::string> read_small(int fd, const std::string& path) {
       return text;
     }
     if (count < 0 && errno != EINTR) {
-      return error_of(path, errno);
+      return system_error(path, errno);
     }
     text.append(block.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (text.size() > kMostJournal) {
@@ -77,7 +70,7 @@ Status write_all(int fd, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count < 0 && errno != EINTR) {
-      return error_of(path, errno);
+      return system_error(path, errno);
     }
     text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   }
@@ -88,7 +81,7 @@ Status write_all(int fd, std::string_view text, const std::string& path) {
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : options_(std::move(other.options_)),
-      partial_(std::exchange(other.partial_, -1)),
+      partial_(std::move(other.partial_)),
       finished_(other.finished_),
       made_partial_(std::exchange(other.made_partial_, false)),
       found_(std::move(other.found_)),
@@ -98,9 +91,6 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 OutputFile::~OutputFile() {
   if (made_partial_) {
     ::unlink(partial_path().c_str());
-  }
-  if (partial_ >= 0) {
-    ::close(partial_);
   }
 }
 
@@ -156,22 +146,26 @@ Error OutputFile::there_already(std::string_view why) const {
 Status OutputFile::lock_partial() {
   const std::string path = partial_path();
   for (;;) {
-    partial_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    const bool made = partial_ >= 0;
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const bool made = fd >= 0;
     if (!made && errno == EEXIST) {
-      partial_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     }
     struct stat info = {};
-    if (partial_ < 0 && errno == ENOENT && !made && file_at(folder_of(path))) {
+    if (fd < 0 && errno == ENOENT && !made && file_at(folder_of(path))) {
       continue;
     }
-    if (partial_ < 0 || ::fstat(partial_, &info) != 0) {
-      return error_of(path, errno);
+    if (fd < 0) {
+      return system_error(path, errno);
+    }
+    partial_ = Descriptor(fd);
+    if (::fstat(fd, &info) != 0) {
+      return system_error(path, errno);
     }
     if (!S_ISREG(info.st_mode)) {
       return Error(ErrorKind::input, fmt::format("{}: is no regular file", path));
     }
-    const auto locked = lock_file(partial_, path);
+    const auto locked = lock_file(fd, path);
     if (!locked) {
       return locked.error();
     }
@@ -180,21 +174,21 @@ Status OutputFile::lock_partial() {
         made_partial_ = made;
         return {};
       }
-    } else if (auto free = check_unlocked(partial_, options_.path); !free) {
+    } else if (auto free = check_unlocked(fd, options_.path); !free) {
       return free;
     }
-    ::close(std::exchange(partial_, -1));
+    partial_ = Descriptor();
   }
 }
 
 Status OutputFile::find_job() {
   struct stat partial = {};
-  if (::fstat(partial_, &partial) != 0) {
-    return error_of(partial_path(), errno);
+  if (::fstat(partial_.get(), &partial) != 0) {
+    return system_error(partial_path(), errno);
   }
   const Descriptor fd(::open(journal_path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0 && errno != ENOENT) {
-    return error_of(journal_path(), errno);
+    return system_error(journal_path(), errno);
   }
   const bool begun = fd.get() >= 0 || partial.st_size > 0;
   if (!options_.resume) {
@@ -238,7 +232,7 @@ Status OutputFile::check_partial(const Journal& journal, std::uint64_t bytes) co
     return Error(ErrorKind::input, fmt::format("{}: has {} bytes, but {} speaks of {}: it is not what the job wrote", partial_path(), bytes,
                                                journal_path(), journal.state.output));
   }
-  const auto tail = digest_before(partial_, journal.state.output, partial_path());
+  const auto tail = digest_before(partial_.get(), journal.state.output, partial_path());
   if (!tail) {
     return tail.error();
   }
@@ -268,7 +262,7 @@ Status OutputFile::start() {
   if (finished_) {
     return {};
   }
-  auto tail = digest_before(partial_, journal_.state.output, partial_path());
+  auto tail = digest_before(partial_.get(), journal_.state.output, partial_path());
   if (!tail) {
     return std::move(tail).error();
   }
@@ -279,17 +273,17 @@ Status OutputFile::start() {
     return written;
   }
   const auto end = static_cast<off_t>(journal_.state.output);
-  if (::ftruncate(partial_, end) != 0 || ::lseek(partial_, end, SEEK_SET) < 0) {
-    return error_of(partial_path(), errno);
+  if (::ftruncate(partial_.get(), end) != 0 || ::lseek(partial_.get(), end, SEEK_SET) < 0) {
+    return system_error(partial_path(), errno);
   }
   return {};
 }
 
 Status OutputFile::save(const JobState& state) {
-  if (::fdatasync(partial_) != 0) {
-    return error_of(partial_path(), errno);
+  if (::fdatasync(partial_.get()) != 0) {
+    return system_error(partial_path(), errno);
   }
-  auto tail = digest_before(partial_, state.output, partial_path());
+  auto tail = digest_before(partial_.get(), state.output, partial_path());
   if (!tail) {
     return std::move(tail).error();
   }
@@ -304,13 +298,13 @@ Status OutputFile::write_journal() {
   Status done;
   {
     const Descriptor fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    done = fd.get() < 0 ? error_of(draft, errno) : write_all(fd.get(), to_text(journal_), draft);
+    done = fd.get() < 0 ? system_error(draft, errno) : write_all(fd.get(), to_text(journal_), draft);
     if (done && ::fsync(fd.get()) != 0) {
-      done = error_of(draft, errno);
+      done = system_error(draft, errno);
     }
   }
   if (done && std::rename(draft.c_str(), journal_path().c_str()) != 0) {
-    done = error_of(journal_path(), errno);
+    done = system_error(journal_path(), errno);
   }
   if (!done) {
     ::unlink(draft.c_str());
@@ -323,7 +317,7 @@ Status OutputFile::sync_folder() const {
   const std::string folder = folder_of(options_.path);
   const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0 || (::fsync(fd.get()) != 0 && errno != EINVAL)) {  // some file systems have nothing to sync there
-    return error_of(folder, errno);
+    return system_error(folder, errno);
   }
   return {};
 }
@@ -347,7 +341,7 @@ Status OutputFile::finish(const JobState& state) {
   }
   ::unlink(journal_draft().c_str());
   if (::unlink(journal_path().c_str()) != 0) {
-    return error_of(journal_path(), errno);
+    return system_error(journal_path(), errno);
   }
   return sync_folder();
 }
@@ -366,10 +360,10 @@ Status OutputFile::give_name() const {
                                                  path, partial));
     }
     if (error != EINVAL && error != ENOSYS) {
-      return error_of(path, error);
+      return system_error(path, error);
     }
   }
-  return std::rename(partial.c_str(), path.c_str()) == 0 ? Status() : Status(error_of(path, errno));
+  return std::rename(partial.c_str(), path.c_str()) == 0 ? Status() : Status(system_error(path, errno));
 }
 
 }  // namespace kime

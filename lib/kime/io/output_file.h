@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "kime/base/descriptor.h"
 #include "kime/base/error.h"
 #include "kime/io/journal.h"
 
@@ -57,7 +58,7 @@ class OutputFile {
   /// Errors: `input`: the files cannot be written.
   Status start();
   /// For writing, from start() on; it stands at the output's end.
-  [[nodiscard]] int fd() const { return partial_; }
+  [[nodiscard]] int fd() const { return partial_.get(); }
 
   /// Makes sure that what was written up to `state.output` survives all that is named above, and writes the journal.
   /// Errors: `input`, naming the file. What the journal said before then still holds.
@@ -88,7 +89,7 @@ class OutputFile {
   [[nodiscard]] std::string journal_draft() const { return journal_path() + ".new"; }
 
   OutputFileOptions options_;
-  int partial_ = -1;
+  Descriptor partial_;
   bool finished_ = false;
   bool made_partial_ = false;  ///< By this object, and nothing is in it yet.
   std::optional<Journal> found_;

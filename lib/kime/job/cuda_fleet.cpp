@@ -13,7 +13,9 @@ std::unique_ptr<KindFleet> make_cuda_fleet(const CudaFleetOptions& cuda, std::sp
   static_assert(Driver<CudaDriver>);
   RuntimeConfig<CudaDriver> config{cuda_config(), cuda.streams};
   config.driver.verdicts = std::make_shared<cuda::ProductVerdicts>(cuda.cache, options.notice);
-  std::ranges::transform(stage.buckets, std::back_inserter(config.driver.product_rows), &Bucket::tokens);
+  if (options.precision != Precision::f32) {  // float32 products are all kime's own, over the rows there are
+    std::ranges::transform(stage.buckets, std::back_inserter(config.driver.product_rows), &Bucket::tokens);
+  }
   return std::make_unique<DeviceFleet<CudaDriver>>(std::move(config), models, stage, std::move(options));
 }
 

@@ -1,5 +1,9 @@
 #include "kime/job/label_counts.h"
 
+#include <string>
+
+#include "kime/base/answers.h"
+
 namespace kime {
 
 void LabelCounts::add(const Record& record, std::optional<bool> is_right) {
@@ -16,7 +20,8 @@ nlohmann::json to_json(const LabelCounts& counts) {
   for (std::size_t type = 0; type < counts.labelled.size(); ++type) {
     if (counts.labelled[type] > 0) {
       const double accuracy = static_cast<double>(counts.right[type]) / static_cast<double>(counts.labelled[type]);
-      document[LabelCounts::kNames[type]] = {{"labelled", counts.labelled[type]}, {"right", counts.right[type]}, {"accuracy", accuracy}};
+      document[std::string(kTypeNames[type])] = {
+          {"labelled", counts.labelled[type]}, {"right", counts.right[type]}, {"accuracy", accuracy}};
     }
   }
   return document;

@@ -12,8 +12,6 @@ namespace kime {
 
 /// Of the scored records of one run.
 struct LabelCounts {
-  static constexpr std::array<const char*, 3> kNames = {"choice", "score", "noul"};
-
   std::array<std::uint64_t, 3> labelled = {};  ///< By question type.
   std::array<std::uint64_t, 3> right = {};
   std::uint64_t unusable = 0;  ///< Labels that are no option's number.

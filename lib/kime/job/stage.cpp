@@ -23,7 +23,7 @@ Result<std::string> read_text(const std::string& path) {
     }
   }
   if (!file || std::ferror(file.get()) != 0) {
-    return Error(ErrorKind::input, fmt::format("{}: {}", path, std::strerror(errno)));
+    return system_error(path, errno);
   }
   return text;
 }

@@ -37,7 +37,7 @@ Trace::Trace(std::string path, std::FILE* file) : path_(std::move(path)), file_(
 Result<std::unique_ptr<Trace>> Trace::create(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "wbe");
   if (file == nullptr) {
-    return Error(ErrorKind::input, fmt::format("{}: {}", path, std::strerror(errno)));
+    return system_error(path, errno);
   }
   return std::unique_ptr<Trace>(new Trace(path, file));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kime/base/answers.h"
 #include "kime/base/fixed_math.h"
 
 namespace kime {
@@ -101,9 +102,9 @@ std::optional<std::size_t> settled_option(QuestionType type, const Answer& answe
     return std::nullopt;
   }
   if (type == QuestionType::noul) {
-    return *answer.value > 0.5 ? 1 : 0;
+    return is_yes(*answer.value) ? 1 : 0;
   }
-  return static_cast<std::size_t>(std::floor(*answer.value + 0.5));
+  return static_cast<std::size_t>(nearest_level(*answer.value));
 }
 
 double act_probability(const std::array<double, 2>& act) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "kime/base/answers.h"
 #include "kime/model/fields.h"
 
 namespace kime {
@@ -156,12 +157,11 @@ Result<Calibration> parse_calibration(Fields& fields) {
       calibration.by_type[i] = usable((*types)[i]);
     }
   }
-  constexpr std::array<const char*, 3> kTypes = {"choice", "score", "noul"};
   constexpr std::array<const char*, 4> kOptions = {"2", "3-5", "6-10", "11+"};
   const auto* table = fields.object("temperature_by_options");
-  for (std::size_t t = 0; t < kTypes.size() && table != nullptr; ++t) {
+  for (std::size_t t = 0; t < kTypeNames.size() && table != nullptr; ++t) {
     for (std::size_t o = 0; o < kOptions.size(); ++o) {
-      if (const auto entry = table->find(fmt::format("{}:{}", kTypes[t], kOptions[o])); entry != table->end()) {
+      if (const auto entry = table->find(fmt::format("{}:{}", kTypeNames[t], kOptions[o])); entry != table->end()) {
         calibration.by_options[t][o] = usable(*entry);
       }
     }

@@ -10,14 +10,6 @@
 #include <cstring>
 
 namespace kime {
-namespace {
-
-Error system_error(const std::string& path, int error) {
-  return {ErrorKind::input, fmt::format("{}: {}", path, std::strerror(error))};
-}
-
-}  // namespace
-
 File::~File() {
   if (descriptor_ >= 0) {
     close(descriptor_);

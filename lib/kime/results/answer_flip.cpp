@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "kime/base/answers.h"
+
 namespace kime {
 namespace {
 
@@ -65,7 +67,7 @@ std::optional<AnswerFlip> flip_of_choice(const ScoreView& before, const ScoreVie
 
 std::optional<AnswerFlip> flip_of_noul(std::optional<double> was, std::optional<double> is) {
   if (was.has_value() && is.has_value()) {
-    if ((*was > 0.5) == (*is > 0.5)) {
+    if (is_yes(*was) == is_yes(*is)) {
       return std::nullopt;
     }
     return AnswerFlip{"noul", was, is, std::fabs(*was - 0.5), std::fabs(*is - 0.5), "probability"};
@@ -75,8 +77,8 @@ std::optional<AnswerFlip> flip_of_noul(std::optional<double> was, std::optional<
 
 std::optional<AnswerFlip> flip_of_score(std::optional<double> was, std::optional<double> is) {
   if (was.has_value() && is.has_value()) {
-    const double level_before = std::floor(*was + 0.5);
-    const double level_after = std::floor(*is + 0.5);
+    const double level_before = nearest_level(*was);
+    const double level_after = nearest_level(*is);
     if (level_before == level_after) {
       return std::nullopt;
     }

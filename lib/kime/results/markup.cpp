@@ -1,6 +1,6 @@
 #include "kime/results/markup.h"
 
-#include "kime/results/utf8.h"
+#include "kime/io/utf8.h"
 
 namespace kime {
 namespace {

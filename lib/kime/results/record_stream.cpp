@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kime/io/json_scanner.h"
 #include "kime/io/json_text.h"
-#include "kime/results/json_scanner.h"
 
 namespace kime {
 

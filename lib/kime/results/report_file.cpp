@@ -11,19 +11,16 @@
 #include <system_error>
 #include <utility>
 
+#include "kime/base/same_file.h"
 #include "kime/io/output.h"
 
 namespace kime {
 namespace {
 
-Error file_error(const std::string& path, int error) {
-  return {ErrorKind::input, fmt::format("{}: {}", path, std::generic_category().message(error))};
-}
-
 bool is_same_file(const struct stat& file, const std::string& other) {
   struct stat info = {};
   const int found = other == "-" ? ::fstat(STDIN_FILENO, &info) : ::stat(other.c_str(), &info);
-  return found == 0 && info.st_dev == file.st_dev && info.st_ino == file.st_ino;
+  return found == 0 && same_file(info, file);
 }
 
 }  // namespace
@@ -32,13 +29,10 @@ ReportFile::ReportFile(std::string path, std::string partial, int fd) : path_(st
 }
 
 ReportFile::ReportFile(ReportFile&& other) noexcept
-    : path_(std::move(other.path_)), partial_(std::exchange(other.partial_, {})), fd_(std::exchange(other.fd_, -1)) {
+    : path_(std::move(other.path_)), partial_(std::exchange(other.partial_, {})), fd_(std::move(other.fd_)) {
 }
 
 ReportFile::~ReportFile() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
   if (!partial_.empty()) {
     ::unlink(partial_.c_str());
   }
@@ -64,21 +58,21 @@ Result<ReportFile> ReportFile::open(const std::string& path, std::span<const std
   const std::string partial = as_it_is ? "" : fmt::format("{}.partial{}", place, ::getpid());
   const int fd = ::open(as_it_is ? path.c_str() : partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (as_it_is ? 0 : O_TRUNC), 0666);
   if (fd < 0) {
-    return file_error(path, errno);
+    return system_error(path, errno);
   }
   return ReportFile(std::move(place), partial, fd);
 }
 
 Status ReportFile::finish(std::string_view content) {
-  Output output(fd_, path_);
+  Output output(fd_.get(), path_);
   if (output.append(content) != OutputState::ok || output.flush() != OutputState::ok) {
     return Error(ErrorKind::input, output.message());
   }
-  if (::close(std::exchange(fd_, -1)) != 0) {
-    return file_error(path_, errno);
+  if (::close(fd_.release()) != 0) {
+    return system_error(path_, errno);
   }
   if (!partial_.empty() && std::rename(partial_.c_str(), path_.c_str()) != 0) {
-    return file_error(path_, errno);
+    return system_error(path_, errno);
   }
   partial_.clear();
   return {};

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "kime/base/descriptor.h"
 #include "kime/base/error.h"
 
 namespace kime {
@@ -30,7 +31,7 @@ class ReportFile {
 
   std::string path_;
   std::string partial_;  ///< Empty where it is written to as it is, and once it is in its place.
-  int fd_;
+  Descriptor fd_;
 };
 
 }  // namespace kime

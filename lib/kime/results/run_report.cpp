@@ -5,8 +5,9 @@
 #include <limits>
 #include <span>
 
+#include "kime/base/answers.h"
+#include "kime/io/json_scanner.h"
 #include "kime/io/json_text.h"
-#include "kime/results/json_scanner.h"
 
 namespace kime {
 namespace {
@@ -24,19 +25,20 @@ Numbers options_of(const ScoreView& line) {
   return line.has(ScoreField::probs) ? line.of(ScoreField::probs) : line.of(ScoreField::logits);
 }
 
-// The index of the best option, if the line tells.
+// The option that the line's answer settles on, as `kime score --labels` has it; without an answer the best one, if the line tells.
 std::optional<double> best_option(const ScoreView& line) {
-  const Numbers options = options_of(line);
-  if (!options.empty()) {
-    return static_cast<double>(std::max_element(options.begin(), options.end()) - options.begin());
-  }
   if (const auto noul = single(line, ScoreField::noul)) {
-    return *noul > 0.5 ? 1 : 0;
+    return is_yes(*noul) ? 1 : 0;
   }
   if (const auto score = single(line, ScoreField::score)) {
-    return std::floor(*score + 0.5);
+    return nearest_level(*score);
   }
-  return single(line, ScoreField::choice);
+  if (const auto choice = single(line, ScoreField::choice)) {
+    return choice;
+  }
+  const Numbers options = options_of(line);
+  return options.empty() ? std::nullopt
+                         : std::optional(static_cast<double>(std::max_element(options.begin(), options.end()) - options.begin()));
 }
 
 std::optional<double> largest_probability(const ScoreView& line) {
@@ -74,20 +76,6 @@ std::size_t type_of(const ScoreView& line) {
     }
   }
   return RunReport::kTypes - 1;
-}
-
-// An option's index; of yes or no also true and false.
-std::optional<double> label_index(std::string_view label) {
-  if (label == "true" || label == "false") {
-    return label == "true" ? 1 : 0;
-  }
-  JsonScanner scanner(label);
-  double index = 0;
-  if (label.empty() || (label.front() != '-' && (label.front() < '0' || label.front() > '9')) || !scanner.number(index) || index < 0 ||
-      std::floor(index) != index) {
-    return std::nullopt;
-  }
-  return index;
 }
 
 }  // namespace
@@ -149,7 +137,7 @@ void RunReport::add_error(const ScoreView& line) {
 }
 
 void RunReport::add_label(const ScoreView& line, std::string_view label, TypeReport& type) {
-  const auto index = label_index(label);
+  const auto index = option_of_label(label);
   const auto best = best_option(line);
   if (!index) {
     ++bad_labels;

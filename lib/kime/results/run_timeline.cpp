@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "kime/io/json_scanner.h"
 #include "kime/io/line_reader.h"
-#include "kime/results/json_scanner.h"
 
 namespace kime {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "kime/io/json_scanner.h"
 #include "kime/io/json_text.h"
-#include "kime/results/json_scanner.h"
 
 namespace kime {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <iterator>
 
+#include "kime/io/json_scanner.h"
 #include "kime/io/json_text.h"
-#include "kime/results/json_scanner.h"
 
 namespace kime {
 namespace {

@@ -44,17 +44,11 @@ int open_nameless(const std::string& folder) {
 
 }  // namespace
 
-SpillFile::~SpillFile() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
 Status SpillFile::open() {
   for (const std::string& folder : folders()) {
     folder_ = folder;
-    fd_ = open_nameless(folder);
-    if (fd_ >= 0) {
+    fd_ = Descriptor(open_nameless(folder));
+    if (fd_.get() >= 0) {
       return {};
     }
   }
@@ -62,14 +56,14 @@ Status SpillFile::open() {
 }
 
 Status SpillFile::flush() {
-  if (fd_ < 0) {
+  if (fd_.get() < 0) {
     if (auto opened = open(); !opened) {
       return opened;
     }
   }
   std::size_t done = 0;
   while (done < held_.size()) {
-    const ssize_t count = ::pwrite(fd_, held_.data() + done, held_.size() - done, static_cast<off_t>(written_ + done));
+    const ssize_t count = ::pwrite(fd_.get(), held_.data() + done, held_.size() - done, static_cast<off_t>(written_ + done));
     if (count < 0 && errno != EINTR) {
       return spill_error(folder_, "cannot write");
     }
@@ -95,7 +89,7 @@ Status SpillFile::read(std::uint64_t offset, std::span<char> out) {
   std::size_t done = 0;
   while (done < out.size() && offset + done < written_) {
     const std::size_t wanted = std::min<std::uint64_t>(out.size() - done, written_ - offset - done);
-    const ssize_t count = ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
+    const ssize_t count = ::pread(fd_.get(), out.data() + done, wanted, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) {
       continue;
     }

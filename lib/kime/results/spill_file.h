@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kime/base/descriptor.h"
 #include "kime/base/error.h"
 
 namespace kime {
@@ -18,7 +19,7 @@ class SpillFile {
   SpillFile() = default;
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
-  ~SpillFile();
+  ~SpillFile() = default;
 
   /// Where the bytes begin. Errors: `input`, naming the folder: no such file can be made there, or no space is left.
   Result<std::uint64_t> append(std::string_view bytes);
@@ -31,7 +32,7 @@ class SpillFile {
   Status open();
   Status flush();
 
-  int fd_ = -1;
+  Descriptor fd_;
   std::string folder_;
   std::string held_;  ///< The bytes from `written_` on.
   std::uint64_t written_ = 0;

@@ -8,10 +8,6 @@ namespace kime::test {
 
 namespace {
 
-Place<cuda::Slab> at(cuda::Slab& slab, std::size_t offset = 0) {
-  return {&slab, offset};
-}
-
 // What lies in a slab.
 std::vector<std::uint8_t> content(Rig& rig, cuda::Stream& stream, cuda::Slab& slab, std::size_t bytes, std::size_t offset = 0) {
   std::vector<std::uint8_t> out(bytes);

@@ -24,6 +24,10 @@ std::string why(const Result<T>& result) {
   return result ? "" : result.error().message();
 }
 
+inline Place<cuda::Slab> at(cuda::Slab& slab, std::size_t offset = 0) {
+  return {&slab, offset};
+}
+
 inline CudaDriver::Config over_fake() {
   CudaDriver::Config config;
   config.table = &FakeCuda::api();

@@ -8,14 +8,6 @@
 
 namespace kime::test {
 
-namespace {
-
-Place<cuda::Slab> at(cuda::Slab& slab, std::size_t offset = 0) {
-  return {&slab, offset};
-}
-
-}  // namespace
-
 TEST_CASE("a mark comes when what is before it is done") {
   Rig rig;
   const auto stream = rig.stream();

@@ -23,6 +23,7 @@
 #include "kime/backend/cpu/until_failure.h"
 #include "kime/backend/cpu/weight_key.h"
 #include "kime/base/descriptor.h"
+#include "kime/base/same_file.h"
 
 namespace kime::cpu {
 
@@ -31,7 +32,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);  // a file's integers
 
 constexpr std::string_view kMagic = "kimewght";
-constexpr std::size_t kPiece = std::size_t{4} << 20;
+constexpr std::size_t kCachedPiece = std::size_t{4} << 20;
 constexpr std::size_t kStep = std::size_t{256} << 10;  // of a piece, so that what was read is still in the core's cache for its checksum
 constexpr std::size_t kPage = 4096;
 
@@ -74,7 +75,7 @@ Trouble write_at(int fd, std::span<const std::byte> bytes, std::size_t offset) {
 }
 
 constexpr std::size_t pieces_of(std::size_t block) {
-  return (block + kPiece - 1) / kPiece;
+  return (block + kCachedPiece - 1) / kCachedPiece;
 }
 
 // The checksum of a piece, step by step: each step's is the next one's seed.
@@ -89,7 +90,7 @@ class Head {
   Head(const WeightKey& key, std::size_t block) : Head(block) {
     std::memcpy(bytes_.data(), kMagic.data(), kMagic.size());
     put(8, kCacheFormat);
-    put(12, static_cast<std::uint32_t>(kPiece));
+    put(12, static_cast<std::uint32_t>(kCachedPiece));
     std::memcpy(bytes_.data() + 16, key.bytes.data(), key.bytes.size());
     put(32, std::uint64_t{block});
   }
@@ -145,8 +146,8 @@ struct Block {
   template <class Fn>
   [[nodiscard]] Trouble each_piece(const Fn& fn) const {
     return until_failure<std::string>(crew, threads, pieces_of(bytes), [&](std::size_t piece, std::size_t /*worker*/) -> Trouble {
-      const std::size_t offset = piece * kPiece;
-      return fn(piece, offset, std::span(memory + offset, std::min(kPiece, bytes - offset)));
+      const std::size_t offset = piece * kCachedPiece;
+      return fn(piece, offset, std::span(memory + offset, std::min(kCachedPiece, bytes - offset)));
     });
   }
 };
@@ -248,7 +249,7 @@ Writing write_file(const std::string& folder, const std::string& path, const Wei
   // Another one may have finished between the opening and the locking: then this is its file, under its last name by now.
   struct stat mine = {};
   struct stat there = {};
-  if (::fstat(file.get(), &mine) != 0 || ::stat(part.c_str(), &there) != 0 || mine.st_dev != there.st_dev || mine.st_ino != there.st_ino) {
+  if (::fstat(file.get(), &mine) != 0 || ::stat(part.c_str(), &there) != 0 || !same_file(mine, there)) {
     return {};
   }
   auto trouble = write_block(file.get(), key, block);

@@ -20,20 +20,20 @@ namespace {
 
 // Bytes of a tensor that are digested at a time: a digest of digests is the same for any number of threads. A whole number of elements, and
 // small enough to be still in a core's cache when it is digested.
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kHashedPiece = std::size_t{1} << 20;
 
-struct Piece {
+struct HashedPiece {
   std::size_t tensor = 0;
   std::size_t first = 0;
   std::size_t bytes = 0;
 };
 
-std::vector<Piece> pieces_of(const TensorSource& tensors) {
-  std::vector<Piece> pieces;
+std::vector<HashedPiece> pieces_of(const TensorSource& tensors) {
+  std::vector<HashedPiece> pieces;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     const std::size_t bytes = elements(tensors.shape(tensor)) * size_of(tensors.dtype(tensor));
-    for (std::size_t first = 0; first < bytes; first += kPiece) {
-      pieces.push_back({tensor, first, std::min(kPiece, bytes - first)});
+    for (std::size_t first = 0; first < bytes; first += kHashedPiece) {
+      pieces.push_back({tensor, first, std::min(kHashedPiece, bytes - first)});
     }
   }
   return pieces;
@@ -69,8 +69,8 @@ std::string WeightKey::hex() const {
 
 Result<WeightKey> weight_key(const TensorSource& tensors, const Graph& graph, const WeightLayout& layout, const kernels::Table& table,
                              const Crew& crew, std::size_t threads) {
-  const std::vector<Piece> pieces = pieces_of(tensors);
-  auto staging = Pages::make(kPiece * threads);
+  const std::vector<HashedPiece> pieces = pieces_of(tensors);
+  auto staging = Pages::make(kHashedPiece * threads);
   if (!staging) {
     return std::move(staging).error();
   }
@@ -79,8 +79,8 @@ Result<WeightKey> weight_key(const TensorSource& tensors, const Graph& graph, co
   const std::string text = description(tensors, graph, layout, table);
   digests[0] = canonical(XXH3_128bits(text.data(), text.size()));
   auto failed = until_failure<Error>(crew, threads, pieces.size(), [&](std::size_t i, std::size_t worker) -> std::optional<Error> {
-    const Piece& piece = pieces[i];
-    std::byte* bytes = staging->data() + worker * kPiece;
+    const HashedPiece& piece = pieces[i];
+    std::byte* bytes = staging->data() + worker * kHashedPiece;
     if (auto read = tensors.read(piece.tensor, piece.first, {bytes, piece.bytes}); !read) {
       return std::move(read).error();
     }

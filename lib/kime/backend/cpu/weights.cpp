@@ -102,7 +102,7 @@ class LayoutMaker {
 };
 
 // One worker's share of the loading: a panel of packed columns, some bytes of a table, or a vector.
-struct Piece {
+struct LoadPiece {
   enum class Kind { panel, table, vector, column_max } kind;
   std::size_t index;  ///< Of WeightLayout::packed, or a weight.
   std::size_t first;  ///< The panel, or the first byte.
@@ -115,20 +115,20 @@ class Loader {
     for (std::size_t weight = 0; weight < graph.weights.size(); ++weight) {
       if (layout.tables_[weight] != WeightLayout::kNone) {
         for (std::size_t byte = 0; byte < bytes_of(weight); byte += kTablePiece) {
-          pieces_.push_back({Piece::Kind::table, weight, byte});
+          pieces_.push_back({LoadPiece::Kind::table, weight, byte});
         }
       }
       if (layout.vectors_[weight] != WeightLayout::kNone) {
-        pieces_.push_back({Piece::Kind::vector, weight, 0});
+        pieces_.push_back({LoadPiece::Kind::vector, weight, 0});
         staging_bytes_ = std::max(staging_bytes_, bytes_of(weight));
       }
     }
     for (std::size_t i = 0; i < layout.packed_.size(); ++i) {
       const PackedRows& rows = layout.packed_[i];
       for (std::size_t panel = 0; panel < kernels::panels(rows.n); ++panel) {
-        pieces_.push_back({Piece::Kind::panel, i, panel});
+        pieces_.push_back({LoadPiece::Kind::panel, i, panel});
         if (rows.precision == Precision::int8) {
-          first_pieces_.push_back({Piece::Kind::column_max, i, panel});
+          first_pieces_.push_back({LoadPiece::Kind::column_max, i, panel});
         }
       }
       staging_bytes_ = std::max(staging_bytes_, raw_bytes(rows) + (rows.narrow == nullptr ? 0 : pack_scratch(*rows.narrow, rows.k)));
@@ -160,7 +160,7 @@ class Loader {
     return elements(graph_.weights[weight].shape) * size_of(tensors_.dtype(weight));
   }
 
-  std::optional<Error> load_pieces(const std::vector<Piece>& pieces, const Crew& crew, std::size_t threads, std::byte* staging) {
+  std::optional<Error> load_pieces(const std::vector<LoadPiece>& pieces, const Crew& crew, std::size_t threads, std::byte* staging) {
     return until_failure<Error>(crew, threads, pieces.size(), [&](std::size_t piece, std::size_t worker) -> std::optional<Error> {
       auto loaded = load(pieces[piece], staging + worker * staging_bytes_);
       return loaded ? std::nullopt : std::optional(std::move(loaded).error());
@@ -191,20 +191,20 @@ class Loader {
     return aligned(kernels::kPanel * rows.k * size_of(tensors_.dtype(rows.weight)));
   }
 
-  Status load(const Piece& piece, std::byte* staging) {
+  Status load(const LoadPiece& piece, std::byte* staging) {
     switch (piece.kind) {
-      case Piece::Kind::table: {
+      case LoadPiece::Kind::table: {
         const std::size_t size = std::min(kTablePiece, bytes_of(piece.index) - piece.first);
         return tensors_.read(piece.index, piece.first, {memory_ + layout_.tables_[piece.index] + piece.first, size});
       }
-      case Piece::Kind::vector:
+      case LoadPiece::Kind::vector:
         return load_vector(piece.index, staging);
-      case Piece::Kind::panel:
-      case Piece::Kind::column_max:
+      case LoadPiece::Kind::panel:
+      case LoadPiece::Kind::column_max:
         break;
     }
     const PackedRows& rows = layout_.packed_[piece.index];
-    if (piece.kind == Piece::Kind::column_max) {
+    if (piece.kind == LoadPiece::Kind::column_max) {
       const std::size_t first = piece.first * kernels::kPanel;
       return first < rows.count ? find_column_max(rows, rows.first + first, std::min(kernels::kPanel, rows.count - first), staging)
                                 : Status();
@@ -279,8 +279,8 @@ class Loader {
   const WeightLayout& layout_;
   const kernels::Table& kernels_;
   std::byte* memory_;
-  std::vector<Piece> first_pieces_;  ///< To be done before the others.
-  std::vector<Piece> pieces_;
+  std::vector<LoadPiece> first_pieces_;  ///< To be done before the others.
+  std::vector<LoadPiece> pieces_;
   std::size_t staging_bytes_ = 0;
   std::mutex mutex_;  ///< Of the factors, while they are the columns' largest.
 };

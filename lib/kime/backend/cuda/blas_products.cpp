@@ -8,13 +8,12 @@
 
 #include "kime/backend/cuda/blas_verify.h"
 #include "kime/backend/cuda/errors.h"
+#include "kime/backend/cuda/slab.h"
 #include "kime/base/arithmetic.h"
 
 namespace kime::cuda {
 
 namespace {
-
-constexpr std::size_t kWorkspaceAlignment = 256;
 
 // The first candidate that passes.
 Result<ProductVerdict> first_good(const ProductPlan& plan, std::size_t asked_at, std::size_t workspace_bytes, StreamHandle stream) {
@@ -145,7 +144,7 @@ Status Products::run(const VerifiedProduct& product, StreamHandle stream, const 
   if (!product.plan().has(rows)) {
     return refuse("it was not chosen for so many");
   }
-  if ((operands.a | operands.w | operands.c) % kProductAlignment != 0 || workspace.address % kWorkspaceAlignment != 0) {
+  if ((operands.a | operands.w | operands.c) % kProductAlignment != 0 || workspace.address % kSlabAlignment != 0) {
     return refuse("an address is not aligned");
   }
   if (workspace.bytes < options_.workspace_bytes) {

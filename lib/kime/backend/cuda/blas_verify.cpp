@@ -9,7 +9,6 @@ namespace {
 
 // What is copied to the host at a time: a megabyte or so.
 constexpr std::size_t kRowsAtATime = 128;
-constexpr std::size_t kSlabAlignment = 256;
 
 // Which of the probe's rows stands first, for each number of rows in several placings.
 constexpr std::size_t kPlacings = 3;

@@ -6,14 +6,13 @@
 #include <limits>
 
 #include "kernels/cuda/params_attention.h"
+#include "kime/backend/cuda/slab.h"
 #include "kime/backend/cuda/weights.h"
 #include "kime/runtime/io_layout.h"
 
 namespace kime::cuda {
 
 namespace {
-
-constexpr std::size_t kBlockAlignment = 256;
 
 Error unsupported(const std::string& what) {
   return {ErrorKind::unsupported, what + " on CUDA devices"};
@@ -47,7 +46,7 @@ class BucketCodeMaker {
     }
     place_values();
     place_index();
-    const ArenaPlan plan = plan_blocks(blocks_, kBlockAlignment);
+    const ArenaPlan plan = plan_blocks(blocks_, kSlabAlignment);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       *places_[i] = plan.offsets[i];
     }

@@ -4,14 +4,8 @@
 
 namespace kime::cuda {
 
-namespace {
-
-constexpr std::size_t kAlignment = 256;
-
-}  // namespace
-
 Result<std::unique_ptr<PinnedRing>> PinnedRing::make(std::shared_ptr<DeviceContext> context, std::size_t pieces, std::size_t piece_bytes) {
-  auto memory = Slab::pinned(context, pieces * piece_bytes, kAlignment);
+  auto memory = Slab::pinned(context, pieces * piece_bytes, kSlabAlignment);
   if (!memory) {
     return std::move(memory).error();
   }

@@ -5,12 +5,6 @@
 
 namespace kime::cuda {
 
-namespace {
-
-constexpr std::size_t kAlignment = 256;
-
-}  // namespace
-
 Result<std::unique_ptr<Relay>> Relay::make(std::shared_ptr<DeviceContext> from, std::shared_ptr<DeviceContext> to) {
   std::unique_ptr<Relay> relay(new Relay(std::move(from), std::move(to)));
   if (auto prepared = relay->prepare(); !prepared) {
@@ -26,7 +20,7 @@ Status Relay::prepare() {
   }
   begin_ = *std::move(begin);
   for (auto& piece : pieces_) {
-    auto memory = Slab::pinned(to_, kPiece, kAlignment);
+    auto memory = Slab::pinned(to_, kPiece, kSlabAlignment);
     if (!memory) {
       return std::move(memory).error();
     }

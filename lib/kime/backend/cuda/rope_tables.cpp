@@ -10,7 +10,6 @@ namespace kime::cuda {
 namespace {
 
 constexpr std::size_t kFewest = 4096;  // positions: room for most sequences, so that small buckets share one table
-constexpr std::size_t kAlignment = 256;
 
 }  // namespace
 
@@ -41,7 +40,7 @@ Result<std::shared_ptr<const DeviceRope>> DeviceRopes::make(float theta, std::si
   if (!stream) {
     return std::move(stream).error();
   }
-  auto memory = Slab::on_device(context_, bytes, kAlignment);
+  auto memory = Slab::on_device(context_, bytes, kSlabAlignment);
   if (!memory) {
     return std::move(memory).error();
   }

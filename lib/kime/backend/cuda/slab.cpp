@@ -10,15 +10,13 @@ namespace kime::cuda {
 
 namespace {
 
-constexpr std::size_t kOwnAlignment = 256;  // of what cuMemAlloc gives
-
 // What to ask for, so that an aligned address lies in it, with the context current. Errors: an alignment that is none, a size past all
 // memory, the context's.
 Result<std::size_t> room_for(DeviceContext& context, std::size_t bytes, std::size_t alignment) {
   if (!std::has_single_bit(alignment)) {
     return Error(ErrorKind::device, fmt::format("an alignment of {} bytes is no power of two", alignment));
   }
-  const std::size_t more = alignment > kOwnAlignment ? alignment : 0;
+  const std::size_t more = alignment > kSlabAlignment ? alignment : 0;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) {
     return Error(ErrorKind::device, fmt::format("{} bytes are more than any memory", bytes));
   }

@@ -9,6 +9,9 @@
 
 namespace kime::cuda {
 
+/// Bytes: what the driver's own allocations are aligned to, and enough for whatever a kernel or a library reads.
+inline constexpr std::size_t kSlabAlignment = 256;
+
 /// Frees itself, on any thread, also after its device has failed.
 class Slab {
  public:

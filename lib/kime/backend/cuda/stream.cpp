@@ -10,7 +10,6 @@ namespace {
 
 // A batch's five arrays are under a piece each, so that those of some batches are on their way at once.
 constexpr std::size_t kRingPieces = 16;
-constexpr std::size_t kWorkspaceAlignment = 256;
 constexpr std::size_t kRingPiece = std::size_t{128} << 10;
 
 }  // namespace
@@ -39,7 +38,7 @@ Stream::~Stream() {
 
 Result<DeviceAddress> Stream::workspace(std::size_t bytes) {
   if (!workspace_) {
-    auto made = Slab::on_device(context_, bytes, kWorkspaceAlignment);
+    auto made = Slab::on_device(context_, bytes, kSlabAlignment);
     if (!made) {
       return std::move(made).error();
     }

@@ -7,12 +7,11 @@
 #include <optional>
 
 #include "kernels/cuda/params_gemm.h"
+#include "kime/backend/cuda/slab.h"
 
 namespace kime::cuda {
 
 namespace {
-
-constexpr std::size_t kPlaceAlignment = 256;
 
 std::size_t vector_bytes(std::span<const std::size_t> shape) {
   return padded_width(elements(shape), DType::f16) * sizeof(float);  // the widest filling up that a product's outputs have
@@ -95,7 +94,7 @@ class WeightLayoutMaker {
  private:
   std::size_t take(std::size_t bytes) {
     const std::size_t offset = layout_.bytes_;
-    layout_.bytes_ += (bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+    layout_.bytes_ += (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
     return offset;
   }
   void vector(WeightId weight) {
