@@ -53,7 +53,8 @@ class Table {
                                              [](std::uint64_t) {
                                                return RecordSize{10, 1};
                                              },
-                                         .notice = [this](const std::string& text) { notices.push_back(text); }});
+                                         .notice = [this](const std::string& text) { notices.push_back(text); },
+                                         .stopped = [this] { return stopped.load(); }});
   }
 
   static Work work(std::vector<std::uint64_t> numbers) {
@@ -71,6 +72,7 @@ class Table {
   void scored(std::size_t lane, const Work& work) { dispatcher->scored(lane, work, buckets_.back(), 0.001); }
 
   std::vector<std::string> notices;
+  std::atomic<bool> stopped = false;
 
  private:
   std::vector<Bucket> buckets_{{100, 8, 100}, {1000, 80, 1000}};
@@ -127,7 +129,9 @@ TEST_CASE("a device with a large target takes several units at once, no more tha
   CHECK(largest > 4);
 }
 
-TEST_CASE("push waits while enough is waiting, until something is taken, or all is aborted", "[threads]") {
+TEST_CASE("push waits while enough is waiting, until half of it is taken, or the next batch once the run is stopped, or all is aborted",
+          "[threads]") {
+  const bool stops = GENERATE(false, true);
   Table table(Lanes{{0}}, 100);
   std::atomic<int> pushed = 0;
   std::thread reader([&] {
@@ -143,8 +147,26 @@ TEST_CASE("push waits while enough is waiting, until something is taken, or all 
     return pushed.load();
   };
   const int full = settled();
-  CHECK(full == 20);  // two batches of the target
-  const Work work = table.pull(0);
+  CHECK(full == 80);  // eight batches of the target
+  Work work = table.pull(0);
+  if (stops) {
+    CHECK(settled() == full);
+    table.stopped = true;
+    table.scored(0, work);
+    work = table.pull(0);
+    reader.join();
+    CHECK(pushed == full);
+    table.dispatcher->close(true);
+    table.scored(0, work);
+    CHECK(table.dispatcher->pull(0, work) == Next::end);
+    return;
+  }
+  std::size_t taken = work.tokens;
+  for (; taken < 400; taken += work.tokens) {
+    CHECK(settled() == full);
+    table.scored(0, work);
+    work = table.pull(0);
+  }
   CHECK(settled() > full);
   table.dispatcher->abort();
   reader.join();

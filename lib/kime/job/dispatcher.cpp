@@ -40,7 +40,8 @@ Dispatcher::Dispatcher(std::span<const FleetDevice> devices, std::span<const std
     stats_.push_back(
         {.name = device.name, .bits_class = device.bits_class, .precision = device.precision, .streams = device.streams, .retired = {}});
     padded_.push_back(device.padded ? 1 : 0);
-    most_tokens_ += (devices.size() == 1 ? 2 : 4) * device.target * device.streams;
+    // A window's worth, so that the reader is at the next one while lanes are at this.
+    most_tokens_ += 8 * device.target * device.streams;
   }
   for (const auto& lane : lanes) {
     const auto on = lane->devices();
@@ -54,21 +55,40 @@ double Dispatcher::now() const {
 }
 
 bool Dispatcher::push(Work work) {
+  return push(std::span(&work, 1));
+}
+
+bool Dispatcher::push(std::span<Work> works) {
+  std::size_t untold = 0;
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [this] { return aborted_ || waiting_tokens_ < most_tokens_; });
-  if (aborted_) {
-    return false;
+  for (Work& work : works) {
+    if (full_ && !aborted_) {
+      tell(lock, untold);
+      untold = 0;
+      room_.wait(lock, [this] { return aborted_ || !full_; });
+    }
+    if (aborted_ || stopped()) {
+      return false;
+    }
+    work.id = recovery_.next_id();
+    waiting_tokens_ += work.tokens;
+    full_ = waiting_tokens_ >= most_tokens_;
+    waiting_.push_back(std::move(work));
+    ++untold;
   }
-  work.id = recovery_.next_id();
-  waiting_tokens_ += work.tokens;
-  waiting_.push_back(std::move(work));
-  // With one device nobody ever leaves a batch to others.
-  if (stats_.size() == 1) {
+  tell(lock, untold);
+  return true;
+}
+
+// Wakes lanes for so many batches; without the mutex, which they take.
+void Dispatcher::tell(std::unique_lock<std::mutex>& lock, std::size_t batches) {
+  lock.unlock();
+  if (batches == 1 && stats_.size() == 1) {  // with one device nobody ever leaves a batch to others
     work_.notify_one();
-  } else {
+  } else if (batches > 0) {
     work_.notify_all();
   }
-  return true;
+  lock.lock();
 }
 
 void Dispatcher::close(bool drop) {
@@ -112,6 +132,12 @@ Dispatcher::Next Dispatcher::pull(std::size_t lane, Work& work) {
       ++in_flight_;
       ++batches_;
       policy_.started(lane, work.tokens, now());
+      const bool room = full_ && (waiting_tokens_ <= most_tokens_ / 2 || stopped());
+      full_ = full_ && !room;
+      lock.unlock();
+      if (room) {
+        room_.notify_one();
+      }
       return Next::work;
     }
     if (waiting_.empty()) {
@@ -157,12 +183,11 @@ bool Dispatcher::take_waiting(std::size_t lane, Work& work) {
     waiting_.pop_front();
   }
   waiting_tokens_ -= work.tokens;
-  room_.notify_one();
   return true;
 }
 
 void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket, double seconds, std::size_t rescued) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   --in_flight_;
   suspect_in_flight_ = suspect_in_flight_ && !work.suspect;
   policy_.finished(lane, now());
@@ -178,7 +203,9 @@ void Dispatcher::scored(std::size_t lane, const Work& work, const Bucket& bucket
   for (const std::size_t device : recovery_.scored(work, lanes_[lane])) {
     retire(device, "two of its batches in a row failed, and others scored them");
   }
-  if (!again_.empty() || !waiting_.empty() || finished()) {
+  const bool more = !again_.empty() || !waiting_.empty() || finished();
+  lock.unlock();
+  if (more) {
     work_.notify_all();
   }
 }

@@ -26,7 +26,8 @@ class Dispatcher {
  public:
   struct Hooks {
     std::function<RecordSize(std::uint64_t number)> size_of;  ///< Of a record that is under way.
-    std::function<void(const std::string&)> notice;           ///< Hears of devices that are retired; may be empty.
+    std::function<void(const std::string&)> notice{};         ///< Hears of devices that are retired; may be empty.
+    std::function<bool()> stopped{};                          ///< Whether the reader need not wait for room any more; may be empty.
   };
   /// `buckets`: what is taken together is held by one of them.
   Dispatcher(std::span<const FleetDevice> devices, std::span<const std::shared_ptr<Lane>> lanes, std::span<const Bucket> buckets,
@@ -34,7 +35,9 @@ class Dispatcher {
 
   // ---- the reader
 
-  /// Hands on a batch, once there is room; false when nobody will take it.
+  /// Hands on batches, once there is room; false when nobody will take them all. Once the run is stopped it waits for the next batch to be
+  /// taken at most.
+  bool push(std::span<Work> works);
   bool push(Work work);
   /// No more will come; `drop`: what nobody has taken yet is dropped.
   void close(bool drop);
@@ -74,14 +77,15 @@ class Dispatcher {
   bool take_again(std::size_t lane, Work& work);
   bool take_waiting(std::size_t lane, Work& work);
   [[nodiscard]] bool broken(std::size_t lane) const;
+  [[nodiscard]] bool stopped() const { return hooks_.stopped && hooks_.stopped(); }
   [[nodiscard]] bool finished() const { return closed_ && waiting_.empty() && again_.empty() && in_flight_ == 0; }
   void retire(std::size_t device, const std::string& why);
   void changed();
+  void tell(std::unique_lock<std::mutex>& lock, std::size_t batches);
 
   std::span<const Bucket> buckets_;
   Hooks hooks_;
-  /// Waiting: enough for a lane to choose from, and little to finish when the run is stopped.
-  std::size_t most_tokens_ = 0;
+  std::size_t most_tokens_ = 0;  ///< That wait.
 
   std::mutex mutex_;
   std::condition_variable room_;
@@ -94,6 +98,8 @@ class Dispatcher {
   std::deque<Work> waiting_;
   std::deque<Work> again_;
   std::size_t waiting_tokens_ = 0;
+  bool full_ =
+      false;  ///< It was, and half of what waited is still there: a reader that woke for each batch would cost more than it brings.
   std::uint64_t batches_ = 0;
   std::size_t in_flight_ = 0;
   std::size_t working_lanes_ = 0;

@@ -51,11 +51,15 @@ class InFlight {
 
   /// These records are ready to be written.
   void done(std::span<const std::uint64_t> numbers) {
-    const std::lock_guard lock(mutex_);
-    for (const auto number : numbers) {
-      entries_[number % entries_.size()].done = true;
+    bool ready = false;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto number : numbers) {
+        entries_[number % entries_.size()].done = true;
+      }
+      ready = head_done();
     }
-    if (head_done()) {
+    if (ready) {  // without the mutex, which who wakes takes
       ready_.notify_one();
     }
   }

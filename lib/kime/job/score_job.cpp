@@ -54,7 +54,9 @@ class Job {
         stop_(stop),
         ring_(kRecordsPerStream * std::max<std::size_t>(2, streams(fleet)), kBytesPerStream * std::max<std::size_t>(2, streams(fleet))),
         dispatcher_(fleet.devices(), fleet.lanes(), stage.buckets,
-                    {.size_of = [this](auto number) { return ring_.slot(number).size(); }, .notice = options.notice}),
+                    {.size_of = [this](auto number) { return ring_.slot(number).size(); },
+                     .notice = options.notice,
+                     .stopped = [&stop] { return stop.requested(); }}),
         trace_(options.trace, fleet),
         window_(streams(fleet), window_tokens(fleet), padded(fleet)) {
     summary_.scored = options.from.scored;
@@ -158,11 +160,7 @@ class Job {
     if (!started_) {
       start(packed);
     }
-    for (auto& work : packed) {
-      if (stop_.requested() || !dispatcher_.push(std::move(work))) {
-        break;
-      }
-    }
+    static_cast<void>(dispatcher_.push(packed));  // where nobody takes them any more, the ring says so
     reading_since_ = Trace::now();
   }
 
