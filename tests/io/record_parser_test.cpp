@@ -5,10 +5,12 @@
 
 #include "kime/io/json_text.h"
 #include "kime/io/score_writer.h"
+#include "tests/io/same_parse.h"
 
 using kime::Record;
 using kime::RecordError;
 using kime::RecordParser;
+using kime::test::difference_of;
 using U32 = std::vector<std::uint32_t>;
 
 namespace {
@@ -18,10 +20,18 @@ struct Parsed {
   std::optional<RecordError> error;
 };
 
+// What two ways of parsing a line do not agree on.
+std::string difference(const Parsed& a, const Parsed& b) {
+  return difference_of(a.record, a.error, b.record, b.error);
+}
+
 Parsed parse(std::string_view line, bool keep = false) {
   RecordParser parser({.vocab = 1000, .keep = keep});
   Parsed parsed;
   parsed.error = parser.parse(line, parsed.record);
+  Parsed slowly;
+  slowly.error = parser.parse_by_events(line, slowly.record);
+  CHECK(difference(parsed, slowly).empty());
   if (parsed.error) {
     // Whatever the line was, what is written about it is one line of JSON.
     std::string out;

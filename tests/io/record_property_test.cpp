@@ -8,6 +8,7 @@
 #include "kime/io/json_text.h"
 #include "kime/io/record_parser.h"
 #include "kime/io/score_writer.h"
+#include "tests/io/same_parse.h"
 
 using kime::Record;
 using kime::RecordParser;
@@ -111,7 +112,7 @@ std::string damaged(std::string line) {
         break;
       default:
         line.insert(at, *rc::gen::element<std::string>("{", "}", "[", "]", ",", ":", "\"", "\\", "-", "1e999", ".5", "null", "0", "\xff",
-                                                       "\"ids\":", "\"id\":", "\"error\":{}", " "));
+                                                       "\"ids\":", "\"id\":", "\"error\":{}", " ", "\"label\":1,", "\\ud800", "\"act\":"));
     }
   }
   std::replace(line.begin(), line.end(), '\n', ' ');  // A reader never gives one.
@@ -139,10 +140,13 @@ TEST_CASE("right records are read back, with and without their other fields") {
 
 /// What must hold of any line at all.
 void check_line(const std::string& line) {
-  RecordParser parser({.vocab = kVocab, .keep = true});
+  RecordParser parser({.vocab = kVocab, .keep = true, .labels = true});
   Record record;
   const auto error = parser.parse(line, record);
   RC_LOG() << line << "\n" << (error ? error->message : "");
+  Record slowly;
+  const auto slow_error = parser.parse_by_events(line, slowly);
+  RC_ASSERT(kime::test::difference_of(record, error, slowly, slow_error).empty());
   const bool no_json = error && record.id == "null" && error->message.find("not JSON at byte ") == 0;
   // The library's own limits: numbers are tamed for it, a zero byte and a byte-order mark it lets pass.
   std::string tamed;
@@ -164,6 +168,7 @@ void check_line(const std::string& line) {
 TEST_CASE("a damaged line is JSON for the parser where it is for the library, and its error line is JSON") {
   CHECK(rc::check("damaged", [] {
     const std::string line = any_record().line;
+    check_line(line);
     for (int i = 0; i < 30; ++i) {
       check_line(damaged(line));
     }

@@ -3,6 +3,16 @@
 #include <fmt/format.h>
 
 namespace kime {
+
+void clear(Record& record) {
+  record.ids.clear();
+  record.markers.clear();
+  record.qtype = 0;
+  record.id.clear();
+  record.label.reset();
+  record.labelled = false;
+  record.kept.clear();
+}
 namespace {
 
 const char* kind_name(ErrorKind kind) {

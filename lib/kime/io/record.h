@@ -21,6 +21,9 @@ struct Record {
   std::string kept;                    ///< `,"name":value` for each field that passes through, as they stood.
 };
 
+/// Empties it, and keeps its memory.
+void clear(Record& record);
+
 /// Why a record has no scores.
 struct RecordError {
   std::string kind;     ///< "json", "batch", "no_bucket", "unsupported", "nonfinite" or "device".

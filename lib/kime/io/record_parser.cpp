@@ -8,6 +8,7 @@
 #include "kime/batch/batch.h"
 #include "kime/io/json_text.h"
 #include "kime/io/record_sax.h"
+#include "kime/io/record_scan.h"
 
 namespace kime {
 namespace {
@@ -53,6 +54,10 @@ std::optional<RecordError> judge(const RecordSax& sax, const RecordParserOptions
 }  // namespace
 
 std::optional<RecordError> RecordParser::parse(std::string_view line, Record& record) {
+  return scan_record(line, options_, record) ? check_alone(record, options_) : parse_by_events(line, record);
+}
+
+std::optional<RecordError> RecordParser::parse_by_events(std::string_view line, Record& record) {
   // Two things that nlohmann's lexer lets pass: it takes a zero byte for the end, and skips a byte-order mark wherever it begins.
   if (const auto zero = line.find('\0'); zero != std::string_view::npos) {
     return not_json(fmt::format("not JSON at byte {}: a zero byte", zero + 1), record);

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 
+#include "kime/base/answers.h"
+#include "kime/io/json_integers.h"
 #include "kime/io/json_text.h"
 
 namespace kime {
@@ -63,6 +64,10 @@ std::string_view surroundings(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+bool is_reserved_name(std::string_view name) {
+  return among(kWritten, name) || among(kErrorLine, name);
+}
+
 RecordSax::RecordSax(std::string_view line, std::string_view parsed, const RecordParserOptions& options, Record& record)
     : line_(line),
       begin_(parsed.data()),
@@ -71,13 +76,7 @@ RecordSax::RecordSax(std::string_view line, std::string_view parsed, const Recor
       keep_(options.keep),
       labels_(options.labels),
       record_(record) {
-  record.ids.clear();
-  record.markers.clear();
-  record.qtype = 0;
-  record.id.clear();
-  record.kept.clear();
-  record.label.reset();
-  record.labelled = false;
+  clear(record);
 }
 
 void RecordSax::run() {
@@ -114,10 +113,9 @@ bool RecordSax::number_unsigned(Json::number_unsigned_t value) {
 
 bool RecordSax::string(std::string& value) {
   if (depth_ == 1 && field_ == Field::qtype) {
-    constexpr std::array<std::string_view, 3> kTypes = {"choice", "score", "noul"};
-    const auto* type = std::find(kTypes.begin(), kTypes.end(), value);
-    if (type != kTypes.end()) {
-      record_.qtype = static_cast<std::uint8_t>(type - kTypes.begin());
+    const auto* type = std::ranges::find(kTypeNames, value);
+    if (type != kTypeNames.end()) {
+      record_.qtype = static_cast<std::uint8_t>(type - kTypeNames.begin());
       finish_field(cursor_);
       return true;
     }
@@ -157,7 +155,7 @@ bool RecordSax::start_object(std::size_t /*size*/) {
 bool RecordSax::start_array(std::size_t /*size*/) {
   if (depth_ == 1 && is_numbers()) {
     in_numbers_ = true;
-    cursor_ = take_integers(cursor_, numbers());
+    cursor_ = take_integers(cursor_, end_, numbers());
   } else if (is_shown()) {
     wrong_value("an array");
   }
@@ -285,7 +283,8 @@ void RecordSax::wrong_value(std::string_view what) {
 void RecordSax::finish_field(const char* end) {
   last_end_ = end;
   if (is_label_) {
-    take_label(bytes(value_begin_, end));
+    record_.labelled = true;
+    record_.label = option_of_label(bytes(value_begin_, end));
     is_label_ = false;
   }
   if (field_ == Field::id) {
@@ -299,45 +298,6 @@ void RecordSax::finish_field(const char* end) {
     record_.kept += bytes(value_begin_, end);
   }
   field_ = Field::ignored;
-}
-
-void RecordSax::take_label(std::string_view value) {
-  std::uint32_t number = value == "true" ? 1 : 0;
-  bool good = value == "true" || value == "false";
-  if (!good) {
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    good = error == std::errc() && end == value.data() + value.size();
-  }
-  record_.labelled = true;
-  record_.label = good ? std::optional(number) : std::nullopt;
-}
-
-/// Reads the integers after an array's `[`, which are most of a record, much faster than event by event; gives where the parser should go
-/// on: at the `]`, or at the first element that is anything else or has no element after its comma, for the parser to judge.
-const char* RecordSax::take_integers(const char* at, std::vector<std::uint32_t>& out) const {
-  constexpr std::ptrdiff_t kMostDigits = 10;
-  for (;;) {
-    at = skip_space(at);
-    const char* stop = at;
-    std::uint64_t value = 0;
-    while (stop < end_ && is_digit(*stop) && stop - at < kMostDigits) {
-      value = value * 10 + static_cast<std::uint64_t>(*stop++ - '0');
-    }
-    const char* after = skip_space(stop);
-    if (stop == at || after == end_ || value > kMostInteger || (*at == '0' && stop - at > 1)) {
-      return at;
-    }
-    if (*after == ']') {
-      out.push_back(static_cast<std::uint32_t>(value));
-      return after;
-    }
-    const char* next = *after == ',' ? skip_space(after + 1) : end_;
-    if (next == end_ || *next == ']') {
-      return at;
-    }
-    out.push_back(static_cast<std::uint32_t>(value));
-    at = next;
-  }
 }
 
 }  // namespace kime

@@ -33,6 +33,9 @@ class CursorIterator {
   const char** cursor_;
 };
 
+/// Whether kime writes a field of that name, so that a record's own cannot pass through.
+[[nodiscard]] bool is_reserved_name(std::string_view name);
+
 /// nlohmann's SAX interface. What is wrong with the record's meaning is noted and parsing goes on, since the id may come last; only
 /// what is no JSON ends it.
 class RecordSax {
@@ -88,8 +91,6 @@ class RecordSax {
   bool deeper();
   bool close();
   void finish_field(const char* end);
-  void take_label(std::string_view value);
-  const char* take_integers(const char* at, std::vector<std::uint32_t>& out) const;
 
   std::string_view line_;
   const char* begin_;

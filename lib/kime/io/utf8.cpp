@@ -1,13 +1,6 @@
-#include "kime/results/utf8.h"
+#include "kime/io/utf8.h"
 
 namespace kime {
-namespace {
-
-unsigned byte_at(const char* at) {
-  return static_cast<unsigned char>(*at);
-}
-
-}  // namespace
 
 std::size_t utf8_length(const char* at, const char* end) {
   const unsigned first = byte_at(at);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kime {
 
@@ -32,6 +33,8 @@ class JsonScanner {
   std::string_view string();
   /// Any value.
   std::string_view value() { return value(0); }
+  /// An array of integers from 0 to 2^32 - 1, appended; false, without a problem, where it is anything else, of which some may be taken.
+  bool integers(std::vector<std::uint32_t>& values);
   /// A number; where it is none that float64 holds, a problem.
   bool number(double& value);
   /// Whether the four bytes of null are next; takes them if so.

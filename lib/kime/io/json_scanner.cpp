@@ -1,4 +1,4 @@
-#include "kime/results/json_scanner.h"
+#include "kime/io/json_scanner.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "kime/results/utf8.h"
+#include "kime/io/json_integers.h"
+#include "kime/io/utf8.h"
 
 namespace kime {
 namespace {
@@ -36,10 +37,6 @@ bool is_digit(char byte) {
 
 bool is_hex(char byte) {
   return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F');
-}
-
-unsigned byte_at(const char* at) {
-  return static_cast<unsigned char>(*at);
 }
 
 }  // namespace
@@ -144,6 +141,17 @@ bool JsonScanner::number_text(DecimalNumber& decimal) {
     fail("expected a number");
   }
   return sound;
+}
+
+bool JsonScanner::integers(std::vector<std::uint32_t>& values) {
+  if (!take('[')) {
+    return false;
+  }
+  if (take(']')) {
+    return true;
+  }
+  at_ = take_integers(at_, end_, values);
+  return take(']');
 }
 
 bool JsonScanner::number(double& value) {
