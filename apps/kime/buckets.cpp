@@ -13,7 +13,7 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct BucketsCommand {
   InputOptions input;
   std::size_t threads = 1;
   bool json = false;
@@ -57,8 +57,8 @@ void print(const PackReport& report, const StageBuckets& stage) {
   }
 }
 
-int run(const Options& options) {
-  auto inputs = open_inputs(options.input, stop_of_process());
+int run(const BucketsCommand& options) {
+  auto inputs = open_inputs(options.input, stop_of_process(), ThreadsOption().count());
   if (!inputs) {
     return fail(inputs.error().text());
   }
@@ -81,7 +81,7 @@ int run(const Options& options) {
 
 void add_buckets(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("buckets", "Show how records pack: lengths, buckets, padding");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BucketsCommand>();
   options->input.add(*command);
   command->add_option("--threads", options->threads, "Pack as for so many threads (default 1)")->check(CLI::Range(1, 4096))->type_name("N");
   command->add_flag("--json", options->json, "One JSON document");

@@ -14,9 +14,10 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct CheckCommand {
   InputOptions input;
   ShardOption shard;
+  ThreadsOption threads;
   bool quiet = false;
 };
 
@@ -62,9 +63,9 @@ int check_records(Intake& intake, const Stop& stop, Counts& counts) {
   return counts.failed > 0 ? kSomeFailed : kDone;
 }
 
-int run(const Options& options) {
+int run(const CheckCommand& options) {
   const Stop& stop = stop_of_process();
-  auto inputs = open_inputs(options.input, stop);
+  auto inputs = open_inputs(options.input, stop, options.threads.count());
   if (!inputs) {
     return fail(inputs.error().text());
   }
@@ -89,10 +90,11 @@ int run(const Options& options) {
 
 void add_check(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("check", "Check records: the error lines that `score` would write, and nothing else");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckCommand>();
   options->input.add(*command);
   options->input.add_keep(*command);
   options->shard.add(*command);
+  options->threads.add(*command, "Threads that check; four find work at most");
   command->add_flag("-q,--quiet", options->quiet, "No summary on standard error");
   command->footer(
       examples("  kime check records.jsonl -m checkpoint/ && kime score records.jsonl -m checkpoint/ > scores.jsonl\n"

@@ -43,8 +43,8 @@ Result<Precision> PrecisionOption::cuda() const {
   return precision;
 }
 
-void ThreadsOption::add(CLI::App& command) {
-  command.add_option("--threads", given, "Threads that score (default: the CPUs that this process may use)")
+void ThreadsOption::add(CLI::App& command, const std::string& purpose) {
+  command.add_option("--threads", given, purpose + " (default: the CPUs that this process may use)")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
 }

@@ -54,7 +54,7 @@ struct BucketOptions {
 
 struct ThreadsOption {
   std::size_t given = 0;
-  void add(CLI::App& command);
+  void add(CLI::App& command, const std::string& purpose = "Threads that score");
   /// What was given, else the CPUs that this process may use.
   [[nodiscard]] std::size_t count() const;
 };

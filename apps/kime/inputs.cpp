@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "signals.h"
@@ -9,6 +10,9 @@
 namespace kime::app {
 
 namespace {
+
+// More would wait for the one that reads and packs.
+constexpr std::size_t kMostParsing = 4;
 
 // What keeps two checkpoints from scoring the same records.
 Status check_together(const Checkpoint& first, const Checkpoint& other) {
@@ -43,7 +47,7 @@ void InputOptions::add_keep(CLI::App& command) {
   command.add_flag("--keep", keep, "Pass other fields of a record through, byte for byte");
 }
 
-Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop) {
+Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop, std::size_t threads) {
   if (options.models.empty() || options.models[0].empty()) {
     return Error(ErrorKind::input, "no checkpoint: give its directory with -m DIR, or in the environment variable KIME_MODEL");
   }
@@ -68,6 +72,7 @@ Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop) {
        .records = {.vocab = checkpoints[0].config().vocab, .types = ModelConfig::types, .keep = options.keep, .labels = options.labels},
        .stage = stage->stage,
        .buckets = stage->buckets,
+       .threads = std::min(threads, kMostParsing),
        .wake_fd = stop.fd()});
   if (!intake) {
     return std::move(intake).error();

@@ -18,7 +18,7 @@ struct InputOptions {
   std::vector<std::string> files;
   std::vector<std::string> models;
   BucketOptions buckets;
-  std::size_t max_line = std::size_t{64} << 20;
+  std::size_t max_line = kDefaultMaxLine;
   bool keep = false;
   bool labels = false;
 
@@ -35,8 +35,8 @@ struct Inputs {
 };
 
 /// Errors: those of Checkpoint::open, choose_stage and Intake::open, and checkpoints that do not go together; nothing is read before all
-/// are done.
-Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop);
+/// are done. `threads`: that may work at a time; records are parsed by some of them.
+Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop, std::size_t threads);
 
 /// The stop that this process's SIGINT and SIGTERM request.
 Stop& stop_of_process();

@@ -29,7 +29,7 @@ namespace kime::app {
 
 namespace {
 
-struct Options {
+struct ScoreCommand {
   InputOptions input;
   ScoreOptions score;
   bool emit_given = false;
@@ -83,7 +83,7 @@ class StreamRows {
   std::map<std::string, std::size_t> rows_;
 };
 
-Result<std::unique_ptr<Fleet>> load_fleet(const Options& options, Prepared& prepared) {
+Result<std::unique_ptr<Fleet>> load_fleet(const ScoreCommand& options, Prepared& prepared) {
   std::vector<ModelSource> models;
   for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
     prepared.calibrations.push_back(checkpoint.calibration());
@@ -114,7 +114,7 @@ std::string from_cache(const cpu::WeightCache* cache) {
                                      : fmt::format("; {} of {} weights from the cache", counts.read, counts.loads);
 }
 
-Result<ScoreOptions> score_options(const Options& options, const Prepared& prepared) {
+Result<ScoreOptions> score_options(const ScoreCommand& options, const Prepared& prepared) {
   ScoreOptions score = options.score;
   if (prepared.inputs.checkpoints.size() > 1 && score.ensemble == Ensemble::mean) {
     if (options.emit_given && score.emit == Emit::logits) {
@@ -125,12 +125,11 @@ Result<ScoreOptions> score_options(const Options& options, const Prepared& prepa
   if (!options.quiet) {
     score.notice = [status = prepared.status](const std::string& text) { status->say(text); };
   }
-  score.progress = prepared.progress.get();
   return score;
 }
 
 // Loads the checkpoints, and meanwhile digests them where the output's journal names them.
-Status load(const Options& options, const std::optional<Shard>& shard, Prepared& prepared) {
+Status load(const ScoreCommand& options, const std::optional<Shard>& shard, Prepared& prepared) {
   std::vector<std::future<Result<std::string>>> digests;
   for (const Checkpoint& checkpoint : prepared.inputs.checkpoints) {
     if (prepared.output.kept()) {
@@ -165,9 +164,9 @@ Status take_places(const std::optional<Shard>& shard, Prepared& prepared) {
   return prepared.output.start();
 }
 
-Result<Prepared> prepare(const Options& options, Stop& stop) {
+Result<Prepared> prepare(const ScoreCommand& options, Stop& stop) {
   const auto begin = std::chrono::steady_clock::now();
-  auto inputs = open_inputs(options.input, stop);
+  auto inputs = open_inputs(options.input, stop, options.devices.threads.count());
   if (!inputs) {
     return std::move(inputs).error();
   }
@@ -195,7 +194,7 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
   if (!options.stats.empty()) {  // now, so that a long run is not for nothing
     prepared.stats.reset(std::fopen(options.stats.c_str(), "wbe"));
     if (!prepared.stats) {
-      return Error(ErrorKind::input, fmt::format("{}: {}", options.stats, std::strerror(errno)));
+      return system_error(options.stats, errno);
     }
   }
   if (auto loaded = load(options, *shard, prepared); !loaded) {
@@ -219,7 +218,7 @@ Result<Prepared> prepare(const Options& options, Stop& stop) {
   return prepared;
 }
 
-int finish(const ScoreSummary& summary, Prepared& prepared, const Options& options) {
+int finish(const ScoreSummary& summary, Prepared& prepared, const ScoreCommand& options) {
   if (summary.end != ScoreEnd::output_closed && summary.end != ScoreEnd::output_failed) {
     print_summary(summary, prepared.score, {options.quiet, options.verbose, options.input.labels});
   }
@@ -251,6 +250,9 @@ ScoreSummary score_all(Prepared& prepared, ProgressForm form, Stop& stop) {
     summary.reached = from;
     return summary;
   }
+  if (form != ProgressForm::none) {
+    prepared.score.progress = prepared.progress.get();
+  }
   const ProgressDisplay display(form, *prepared.progress, *prepared.status);
   return prepared.output.write([&](Output& output, const std::function<bool(const JobState&)>& reached) {
     prepared.score.reached = reached;
@@ -258,7 +260,7 @@ ScoreSummary score_all(Prepared& prepared, ProgressForm form, Stop& stop) {
   });
 }
 
-int run(const Options& options) {
+int run(const ScoreCommand& options) {
   Stop& stop = stop_of_process();
   auto prepared = prepare(options, stop);
   if (!prepared) {
@@ -292,7 +294,7 @@ std::vector<std::string> names(const std::map<std::string, T>& map) {
 
 void add_score(CLI::App& app, Run& run_command) {
   auto* command = app.add_subcommand("score", "Score records: one line a record, in input order");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScoreCommand>();
   options->input.add(*command, true);
   const std::map<std::string, Emit> emits{{"logits", Emit::logits}, {"probs", Emit::probs}, {"answer", Emit::answer}, {"all", Emit::all}};
   const std::map<std::string, OnError> on_errors{{"line", OnError::line}, {"skip", OnError::skip}, {"stop", OnError::stop}};

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "named_pipe.h"
 #include "pack_text.h"
 #include "temp_folder.h"
 
@@ -61,32 +62,6 @@ std::string open_error(const std::string& path) {
 }
 
 using Seen = std::vector<std::string>;
-
-/// A named pipe, to be opened by path on one side and written on the other.
-class Pipe {
- public:
-  explicit Pipe(const TempFolder& folder) : path_(folder.path("pipe")) {
-    REQUIRE(mkfifo(path_.c_str(), 0600) == 0);
-    fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);  // Both ends, so that opening does not wait.
-    REQUIRE(fd_ >= 0);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  ~Pipe() { close_writer(); }
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  void write(std::string_view text) const { REQUIRE(::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size())); }
-  void close_writer() {
-    if (fd_ >= 0) {
-      close(fd_);
-      fd_ = -1;
-    }
-  }
-
- private:
-  std::string path_;
-  int fd_ = -1;
-};
 
 }  // namespace
 
@@ -288,7 +263,7 @@ TEST_CASE("what cannot be opened is said at once") {
 
 TEST_CASE("a pipe tells whether it would wait") {
   const TempFolder folder;
-  Pipe pipe(folder);
+  NamedPipe pipe(folder);
   auto reader = LineReader::open(pipe.path(), kNoLimit);
   REQUIRE(reader);
   CHECK_FALSE(reader->ready());
@@ -319,7 +294,7 @@ TEST_CASE("a packed pipe gives each line as soon as its bytes are there") {
   for (const bool is_gzip : {true, false}) {
     CAPTURE(is_gzip);
     std::filesystem::remove(folder.path("pipe"));
-    Pipe pipe(folder);
+    NamedPipe pipe(folder);
     auto reader = LineReader::open(pipe.path(), kNoLimit);
     REQUIRE(reader);
     const std::string first = is_gzip ? gzip("one\n") : zstd("one\n");
@@ -338,7 +313,7 @@ TEST_CASE("a packed pipe gives each line as soon as its bytes are there") {
 
 TEST_CASE("a wake descriptor ends a wait, and reading can go on") {
   const TempFolder folder;
-  const Pipe pipe(folder);
+  const NamedPipe pipe(folder);
   std::array<int, 2> wake{};
   REQUIRE(::pipe(wake.data()) == 0);
   auto reader = LineReader::open(pipe.path(), kNoLimit, wake[0]);

@@ -1,16 +1,13 @@
 #include "kime/job/bench_null.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
-#include <cerrno>
 #include <chrono>
 #include <limits>
-#include <system_error>
 
 #include "kime/base/descriptor.h"
+#include "kime/io/digest.h"
 #include "kime/job/null_fleet.h"
 #include "kime/job/score_job.h"
 #include "kime/model/config.h"
@@ -32,13 +29,6 @@ double cpu_seconds() {
 }  // namespace
 
 Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage, std::size_t lanes, double seconds) {
-  struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) {
-    return Error(ErrorKind::input, fmt::format("{}: {}", file, std::generic_category().message(errno)));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return Error(ErrorKind::input, fmt::format("{}: no file that can be read again and again", file));
-  }
   using Clock = std::chrono::steady_clock;
   const Descriptor sink(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   const Calibration calibration;
@@ -50,9 +40,14 @@ Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage
     auto intake = Intake::open({.files = {file},
                                 .records = {.vocab = std::numeric_limits<std::uint32_t>::max(), .types = ModelConfig::types},
                                 .stage = stage.stage,
-                                .buckets = stage.buckets});
+                                .buckets = stage.buckets,
+                                .threads = lanes});
     if (!intake) {
       return std::move(intake).error();
+    }
+    const auto bytes = regular_bytes(intake->inputs()[0].source().fd(), file);
+    if (!bytes) {
+      return bytes.error();
     }
     NullFleet fleet(lanes);
     Output output(sink.get(), "/dev/null");
@@ -63,7 +58,7 @@ Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage
     }
     report.records += summary.scored + summary.failed;
     report.failed += summary.failed;
-    report.bytes += static_cast<std::uint64_t>(info.st_size);
+    report.bytes += *bytes;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   } while (report.seconds < seconds);
   report.cpu_seconds = cpu_seconds() - cpu_begin;

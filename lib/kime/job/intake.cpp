@@ -7,18 +7,23 @@
 
 namespace kime {
 
+Intake::Intake(IntakeOptions options)
+    : options_(std::move(options)),
+      pool_(std::make_unique<ParsePool>(
+          LineRules{.max_line = options_.max_line, .records = options_.records, .stage = options_.stage, .buckets = options_.buckets},
+          options_.threads)) {
+}
+
 Result<Intake> Intake::open(IntakeOptions options) {
   if (options.files.empty()) {
     options.files.emplace_back("-");
   }
   Intake intake(std::move(options));
-  for (const auto& file : intake.options_.files) {
-    auto reader = LineReader::open(file, intake.options_.max_line, intake.options_.wake_fd);
-    if (!reader) {
-      return std::move(reader).error();
-    }
-    intake.readers_.push_back(*std::move(reader));
+  auto readers = open_all(intake.options_.files, intake.options_.max_line, intake.options_.wake_fd);
+  if (!readers) {
+    return std::move(readers).error();
   }
+  intake.readers_ = *std::move(readers);
   intake.end_ = intake.readers_.size();
   if (auto parts = intake.shard_parts({})) {
     intake.parts_ = *std::move(parts);
@@ -34,11 +39,11 @@ Result<bool> Intake::begin(const std::optional<Shard>& shard, const std::optiona
     }
     parts_ = *std::move(found);
     const auto in_shard = [](const FilePart& part) { return part.begin < part.end; };
-    current_ = static_cast<std::size_t>(std::ranges::find_if(parts_, in_shard) - parts_.begin());
+    reading_ = static_cast<std::size_t>(std::ranges::find_if(parts_, in_shard) - parts_.begin());
     end_ = parts_.size() - static_cast<std::size_t>(std::find_if(parts_.rbegin(), parts_.rend(), in_shard) - parts_.rbegin());
   }
-  current_ = place ? place->file : current_;
-  for (std::size_t file = current_; file < end_; ++file) {
+  reading_ = place ? place->file : reading_;
+  for (std::size_t file = reading_; file < end_; ++file) {
     const auto known = place && place->file == file ? std::optional(place->place) : std::nullopt;
     std::optional<LineRange> range = LineRange{.begin = known.value_or(LinePlace())};
     if (shard && parts_[file].end - parts_[file].begin < parts_[file].size) {
@@ -67,11 +72,11 @@ Result<bool> Intake::begin(const std::optional<Shard>& shard, const std::optiona
 Result<std::vector<FilePart>> Intake::shard_parts(Shard shard) const {
   std::vector<std::uint64_t> sizes;
   for (const LineReader& reader : readers_) {
-    const auto mark = mark_of(reader.source().fd(), std::string(reader.name()));
-    if (!mark) {
-      return mark.error();
+    const auto bytes = regular_bytes(reader.source().fd(), std::string(reader.name()));
+    if (!bytes) {
+      return bytes.error();
     }
-    sizes.push_back(mark->bytes);
+    sizes.push_back(*bytes);
   }
   return file_parts(sizes, shard);
 }
@@ -81,7 +86,7 @@ std::optional<double> Intake::part_read() const {
   std::uint64_t read = 0;
   for (std::size_t file = 0; file < parts_.size(); ++file) {
     const FilePart& part = parts_[file];
-    const std::uint64_t at = file < current_ ? part.end : file > current_ ? part.begin : readers_[file].file_position();
+    const std::uint64_t at = file < file_ ? part.end : file > file_ ? part.begin : position_;
     all += part.end - part.begin;
     read += std::clamp(at, part.begin, part.end) - part.begin;
   }
@@ -89,45 +94,100 @@ std::optional<double> Intake::part_read() const {
 }
 
 bool Intake::ready() {
-  return current_ >= end_ || readers_[current_].ready();
+  return given_ < giving_->size() || !pool_->empty() || held_ || after_ || reading_ >= end_ || readers_[reading_].ready();
 }
 
 Intake::Next Intake::next(Record& record, Where& where, std::optional<RecordError>& error) {
-  Line line;
-  for (;;) {
-    if (failure_) {
-      return Next::broken;
+  if (given_ == giving_->size()) {
+    giving_->clear();
+    given_ = 0;
+    read_ahead();
+    if (!pool_->empty()) {
+      pool_->pop(giving_);
     }
-    if (current_ >= end_) {
-      return Next::end;
+  }
+  return give(record, where, error);
+}
+
+// What has been read, in its order: the chunk in hand, a line longer than a chunk, the end.
+Intake::Next Intake::give(Record& record, Where& where, std::optional<RecordError>& error) {
+  if (given_ < giving_->size()) {
+    auto& entry = (*giving_)[given_++];
+    std::swap(record, entry.record);
+    error = std::move(entry.error);
+    where = entry.where;
+    file_ = where.after.file;
+    position_ = entry.position;
+    return Next::record;
+  }
+  if (held_) {
+    error = pool_->parser().parse(held_->line.text, false, record);
+    where = held_->where;
+    file_ = where.after.file;
+    position_ = held_->position;
+    held_.reset();
+    return Next::record;
+  }
+  const Next next = *after_;
+  if (next == Next::stopped) {
+    after_.reset();  // the next call goes on
+  } else if (next == Next::end) {
+    file_ = end_;
+  }
+  return next;
+}
+
+void Intake::read_ahead() {
+  while (!pool_->full()) {
+    while (have_line() && filling_->holds(held_->line.text.size())) {
+      filling_->add(held_->line.text, held_->line.too_long, held_->where, held_->position);
+      held_.reset();
     }
-    auto got = readers_[current_].next(line);
+    if (filling_->empty()) {  // there is none for now, or one that is longer than a chunk
+      return;
+    }
+    pool_->push(filling_);
+  }
+}
+
+// Whether a line is held; it is waited for only where there is nothing to give before it.
+bool Intake::have_line() {
+  if (held_ || after_) {
+    return held_.has_value();
+  }
+  const bool may_wait = filling_->empty() && pool_->empty();
+  if (!may_wait && reading_ < end_ && !readers_[reading_].ready()) {
+    return false;
+  }
+  Found found;
+  const Next next = read_line(found);
+  if (next == Next::record) {
+    held_ = found;
+  } else {
+    after_ = next;
+  }
+  return held_.has_value();
+}
+
+Intake::Next Intake::read_line(Found& found) {
+  for (; reading_ < end_; ++reading_) {
+    const auto got = readers_[reading_].next(found.line);
     if (!got) {
-      failure_ = std::move(got).error();
-      continue;
+      failure_ = got.error();
+      return Next::broken;
     }
     if (*got == LineReader::Next::stopped) {
       return Next::stopped;
     }
     if (*got == LineReader::Next::line) {
-      break;
+      found.where = {.line = found.line.number,
+                     .file = readers_.size() > 1 ? readers_[reading_].name() : std::string_view(),
+                     .after = {reading_, found.line.after}};
+      found.position = readers_[reading_].file_position();
+      return Next::record;
     }
-    ++current_;
   }
-  where.line = line.number;
-  where.after = {current_, line.after};
-  where.file = readers_.size() > 1 ? readers_[current_].name() : std::string_view();
-  if (line.too_long) {
-    record = {};
-    record.id = "null";  // nothing of the line was kept
-    error = too_long_error(options_.max_line);
-    return Next::record;
-  }
-  error = parser_.parse(line.text, record);
-  if (!error && find_bucket(options_.buckets, record.ids.size(), 1, record.markers.size()) == nullptr) {
-    error = record_error(no_bucket(options_.stage, record.ids.size(), 1, record.markers.size()));
-  }
-  return Next::record;
+  return Next::end;
 }
 
 }  // namespace kime

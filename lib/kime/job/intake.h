@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,30 +12,26 @@
 
 #include "kime/base/error.h"
 #include "kime/batch/bucket.h"
-#include "kime/io/journal.h"
 #include "kime/io/line_reader.h"
 #include "kime/io/record_parser.h"
 #include "kime/io/shard.h"
+#include "kime/job/parse_pool.h"
+#include "kime/job/where.h"
 
 namespace kime {
 
 struct IntakeOptions {
   std::vector<std::string> files;  ///< "-" is standard input; none at all is standard input too.
-  std::size_t max_line = std::size_t{64} << 20;
+  std::size_t max_line = kDefaultMaxLine;
   RecordParserOptions records;
   std::string stage;            ///< For messages.
   std::vector<Bucket> buckets;  ///< A record that none of them holds is that record's error.
+  std::size_t threads = 1;      ///< That parse, the caller's among them; others start once they have work.
   int wake_fd = -1;             ///< Readable: stop waiting for input.
 };
 
-/// Where a record stands.
-struct Where {
-  std::uint64_t line = 0;  ///< From 1, in its file.
-  std::string_view file;   ///< Its name where there are several files, else empty; lives as long as the Intake.
-  InputPlace after;        ///< Where a job goes on that has this record behind it.
-};
-
-/// For one thread.
+/// For one thread, whatever others it has parse. Reads some lines ahead of the records that it gives, never waiting for them while it has
+/// any to give.
 class Intake {
  public:
   enum class Next {
@@ -52,29 +49,49 @@ class Intake {
   /// Errors: `input`: for either, one that is no regular file; those of lines_of() and LineReader::keep_to().
   Result<bool> begin(const std::optional<Shard>& shard, const std::optional<InputPlace>& place);
 
-  /// The next record. `error` is set when it cannot be scored; `record` then holds what its error line carries.
+  /// The next record, exchanged for what `record` was. `error` is set when it cannot be scored; `record` then holds what its error line
+  /// carries.
   Next next(Record& record, Where& where, std::optional<RecordError>& error);
   /// Whether next() would return at once.
   bool ready();
   [[nodiscard]] const Error& failure() const { return *failure_; }
   [[nodiscard]] const IntakeOptions& options() const { return options_; }
-  /// How much of the inputs' bytes has been read, 0 to 1; 1 for sure only once all has been. Nothing where a size is not known, since an
-  /// input is no file.
+  /// How much of the inputs' bytes the records so far were, 0 to 1; 1 for sure only once all have been given. Nothing where a size is not
+  /// known, since an input is no file.
   [[nodiscard]] std::optional<double> part_read() const;
   /// The inputs, in order.
   [[nodiscard]] std::span<const LineReader> inputs() const { return readers_; }
 
  private:
+  /// A line, and where it stands.
+  struct Found {
+    Line line;
+    Where where;
+    std::uint64_t position = 0;
+  };
+
+  explicit Intake(IntakeOptions options);
   [[nodiscard]] Result<std::vector<FilePart>> shard_parts(Shard shard) const;
-  explicit Intake(IntakeOptions options) : options_(std::move(options)), parser_(options_.records) {}
+  Next read_line(Found& found);
+  void read_ahead();
+  bool have_line();
+  Next give(Record& record, Where& where, std::optional<RecordError>& error);
 
   IntakeOptions options_;
-  RecordParser parser_;
+  std::unique_ptr<ParsePool> pool_;
   std::vector<LineReader> readers_;
   std::vector<FilePart> parts_;  ///< Of each input, what belongs to this job; empty where there is one that is no file.
-  std::size_t current_ = 0;
-  std::size_t end_ = 0;  ///< Past the last input that is read.
+  std::size_t reading_ = 0;      ///< The input that is read.
+  std::size_t end_ = 0;          ///< Past the last input that is read.
   std::optional<Error> failure_;
+
+  std::unique_ptr<LineChunk> filling_ = std::make_unique<LineChunk>();
+  std::unique_ptr<LineChunk> giving_ = std::make_unique<LineChunk>();
+  std::size_t given_ = 0;       ///< Of what is in giving_.
+  std::optional<Found> held_;   ///< In no chunk yet; one that is longer than a chunk is parsed where the reader has it, in its turn.
+  std::optional<Next> after_;   ///< What comes after all that has been read: no record.
+  std::size_t file_ = 0;        ///< Of the last record given.
+  std::uint64_t position_ = 0;  ///< In that file, after it.
 };
 
 }  // namespace kime
