@@ -3,22 +3,9 @@
 #include <cstddef>
 #include <limits>
 
+#include "kime/io/json_bytes.h"
+
 namespace kime {
-
-namespace {
-
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
-const char* skip_space(const char* at, const char* end) {
-  while (at != end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) {
-    ++at;
-  }
-  return at;
-}
-
-}  // namespace
 
 const char* take_integers(const char* at, const char* end, std::vector<std::uint32_t>& out) {
   constexpr std::ptrdiff_t kMostDigits = 10;

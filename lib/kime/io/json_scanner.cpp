@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "kime/io/json_bytes.h"
 #include "kime/io/json_integers.h"
 #include "kime/io/utf8.h"
 
@@ -29,10 +30,6 @@ bool any_special(std::uint64_t bytes) {
   constexpr std::uint64_t kHigh = 0x8080808080808080;
   const auto is_zero = [](std::uint64_t x) { return (x - kOnes) & ~x; };
   return ((bytes | (bytes - kOnes * 0x20) | is_zero(bytes ^ (kOnes * '"')) | is_zero(bytes ^ (kOnes * '\\'))) & kHigh) != 0;
-}
-
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
 }
 
 bool is_hex(char byte) {

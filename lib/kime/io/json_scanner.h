@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kime/io/json_bytes.h"
+
 namespace kime {
 
 /// Steps through JSON text and gives the spans of its values as they stood. What is no JSON sets a problem, after which nothing more is
@@ -48,11 +50,7 @@ class JsonScanner {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
-  void skip_space() {
-    while (at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n')) {
-      ++at_;
-    }
-  }
+  void skip_space() { at_ = kime::skip_space(at_, end_); }
   std::string_view value(std::size_t depth);
   bool container(std::size_t depth);
   bool escape();

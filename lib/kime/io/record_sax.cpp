@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kime/base/answers.h"
+#include "kime/io/json_bytes.h"
 #include "kime/io/json_integers.h"
 #include "kime/io/json_text.h"
 
@@ -28,9 +29,6 @@ bool among(const std::array<std::string_view, N>& names, std::string_view name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_number_byte(char c) {
   return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
@@ -183,7 +181,7 @@ bool RecordSax::key(std::string& name) {
   }
   key_end_ = cursor_;
   key_begin_ = std::find(last_end_, cursor_, '"');
-  value_begin_ = skip_space(skip_space(cursor_) + 1);  // The colon; where there is none, the parser ends here.
+  value_begin_ = skip_space(std::min(skip_space(cursor_, end_) + 1, end_), end_);  // The colon; where there is none, the parser ends here.
   constexpr std::array<std::pair<std::string_view, Field>, 5> kFields = {
       {{"id", Field::id}, {"ids", Field::ids}, {"markers", Field::markers}, {"qtype", Field::qtype}, {"error", Field::error}}};
   field_ = Field::other;
@@ -233,13 +231,6 @@ bool RecordSax::parse_error(std::size_t /*position*/, const std::string& /*token
 /// The original bytes of a piece of what is parsed.
 std::string_view RecordSax::bytes(const char* begin, const char* end) const {
   return line_.substr(static_cast<std::size_t>(begin - begin_), static_cast<std::size_t>(end - begin));
-}
-
-const char* RecordSax::skip_space(const char* at) const {
-  while (at < end_ && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) {
-    ++at;
-  }
-  return std::min(at, end_);
 }
 
 /// The number that the parser has just read. It stands one byte past its end, except at the end of the text.

@@ -77,7 +77,6 @@ class RecordSax {
 
   [[nodiscard]] bool seen(Field field) const { return (seen_ & (1U << static_cast<unsigned>(field))) != 0; }
   [[nodiscard]] std::string_view bytes(const char* begin, const char* end) const;
-  [[nodiscard]] const char* skip_space(const char* at) const;
   [[nodiscard]] std::string_view number_token() const;
   [[nodiscard]] bool is_numbers() const { return field_ == Field::ids || field_ == Field::markers; }
   [[nodiscard]] bool in_numbers() const { return depth_ == 2 && in_numbers_; }
