@@ -68,10 +68,17 @@ double distance(const std::filesystem::path& set) {
   return worst;
 }
 
+// Sanitizers take minutes for the others, whose bits CI holds through the program.
+#ifdef KIME_SANITIZED
+constexpr bool kAllSets = false;
+#else
+constexpr bool kAllSets = true;
+#endif
+
 TEST_CASE("the parity sets score within half of their limits") {
   std::size_t sets = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(KIME_TESTDATA) / "parity")) {
-    if (entry.is_directory()) {
+    if (entry.is_directory() && (kAllSets || entry.path().filename() == "nohead-f32")) {
       CAPTURE(entry.path().filename().string());
       const double worst = distance(entry.path());
       INFO("distance " << worst);
@@ -79,7 +86,7 @@ TEST_CASE("the parity sets score within half of their limits") {
       ++sets;
     }
   }
-  CHECK(sets >= 5);
+  CHECK(sets >= (kAllSets ? 5U : 1U));
 }
 
 }  // namespace
