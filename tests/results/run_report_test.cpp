@@ -65,16 +65,20 @@ TEST_CASE("types come from records, else from answers") {
   CHECK(report.tokens == 12);
 }
 
-TEST_CASE("a label is held against the answer, as kime score --labels does, and against the best option where there is no answer") {
+TEST_CASE("a label is held against the answer, as kime score --labels does, else against what probabilities or logits say") {
   RunReport report;
-  const auto label = [](std::string text) { return RecordFacts{1, 1, std::move(text)}; };
+  const auto label = [](std::string text, std::uint8_t type = 1) { return RecordFacts{1, type, std::move(text)}; };
   add(report, R"("probs":[0.5,0.125,0.375],"score":0.875)", label("1"));
   add(report, R"("probs":[0.5,0.125,0.375],"score":0.875)", label("0"));
-  add(report, R"("probs":[0.5,0.125,0.375])", label("0"));
+  add(report, R"("probs":[0.5,0.125,0.375])", label("1"));  // the level that a score expects
   CHECK(report.labels.count == 3);
   CHECK(report.labels.right == 2);
+  add(report, R"("probs":[0.5,0.125,0.375])", label("0", 0));
+  add(report, R"("logits":[5,1,4])", label("0"));
+  CHECK(report.labels.count == 5);
+  CHECK(report.labels.right == 4);
   add(report, R"("probs":[0.5,0.5])", label("1.0"));  // as in records, a count is a JSON integer
-  CHECK(report.labels.count == 3);
+  CHECK(report.labels.count == 5);
   CHECK(report.bad_labels == 1);
 }
 

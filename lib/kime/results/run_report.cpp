@@ -12,6 +12,7 @@
 namespace kime {
 namespace {
 
+constexpr std::size_t kScoreType = 1;
 constexpr double kBinsPerDoubling = 8;
 constexpr std::size_t kMostMessage = 500;  // bytes
 
@@ -25,8 +26,18 @@ Numbers options_of(const ScoreView& line) {
   return line.has(ScoreField::probs) ? line.of(ScoreField::probs) : line.of(ScoreField::logits);
 }
 
-// The option that the line's answer settles on, as `kime score --labels` has it; without an answer the best one, if the line tells.
-std::optional<double> best_option(const ScoreView& line) {
+// The level that a `score` expects.
+double expected_level(Numbers probs) {
+  double level = 0;
+  for (std::size_t i = 0; i < probs.size(); ++i) {
+    level += static_cast<double>(i) * probs[i];
+  }
+  return level;
+}
+
+// The option that the line's answer settles on, as `kime score --labels` has it; without an answer what its probabilities say, or the best
+// one, if the line tells.
+std::optional<double> best_option(const ScoreView& line, std::size_t type) {
   if (const auto noul = single(line, ScoreField::noul)) {
     return is_yes(*noul) ? 1 : 0;
   }
@@ -35,6 +46,9 @@ std::optional<double> best_option(const ScoreView& line) {
   }
   if (const auto choice = single(line, ScoreField::choice)) {
     return choice;
+  }
+  if (const Numbers probs = line.of(ScoreField::probs); type == kScoreType && !probs.empty()) {
+    return nearest_level(expected_level(probs));
   }
   const Numbers options = options_of(line);
   return options.empty() ? std::nullopt
@@ -136,9 +150,8 @@ void RunReport::add_error(const ScoreView& line) {
   ++found.count;
 }
 
-void RunReport::add_label(const ScoreView& line, std::string_view label, TypeReport& type) {
+void RunReport::add_label(std::string_view label, const std::optional<double>& best, const ScoreView& line, TypeReport& type) {
   const auto index = option_of_label(label);
-  const auto best = best_option(line);
   if (!index) {
     ++bad_labels;
   } else if (best) {
@@ -157,21 +170,23 @@ void RunReport::add(const ScoreView& line, const std::optional<RecordFacts>& fac
     add_error(line);
     return;
   }
-  TypeReport& type = types[facts ? std::min<std::size_t>(facts->qtype, kTypes - 1) : type_of(line)];
+  const std::size_t index = facts ? std::min<std::size_t>(facts->qtype, kTypes - 1) : type_of(line);
+  TypeReport& type = types[index];
   ++type.records;
   add_if(type.confidence, largest_probability(line));
   add_if(type.margin, logit_margin(line.of(ScoreField::logits)));
   add_if(type.score, single(line, ScoreField::score));
   add_if(type.noul, single(line, ScoreField::noul));
   add_if(type.act_probability, single(line, ScoreField::act_probability));
-  if (const auto best = best_option(line)) {
+  const auto best = best_option(line, index);
+  if (best) {
     ++type.best[static_cast<std::size_t>(std::clamp(*best, 0.0, TypeReport::kOptions - 1.0))];
   } else {
     ++type.no_options;
   }
   const std::string_view label = facts && !facts->label.empty() ? std::string_view(facts->label) : line.label;
   if (!label.empty()) {
-    add_label(line, label, type);
+    add_label(label, best, line, type);
   }
 }
 

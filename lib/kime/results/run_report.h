@@ -82,7 +82,7 @@ struct RunReport {
  private:
   void add_error(const ScoreView& line);
   void add_length(std::size_t length);
-  void add_label(const ScoreView& line, std::string_view label, TypeReport& type);
+  void add_label(std::string_view label, const std::optional<double>& best, const ScoreView& line, TypeReport& type);
 };
 
 }  // namespace kime
