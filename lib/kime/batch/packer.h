@@ -29,6 +29,7 @@ struct CostModel {
 struct PackingCuts {
   std::vector<double> cost;         ///< [i]: of the first i records at their best.
   std::vector<std::uint32_t> from;  ///< [i]: where the last batch of those begins.
+  std::vector<RecordSize> sizes;    ///< In that order.
 };
 
 /// A partition of a window: batch b is the records order[ends[b - 1]] .. order[ends[b] - 1], the first one from 0. Reused; once grown
