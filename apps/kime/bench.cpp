@@ -34,7 +34,8 @@ struct BenchCommand {
 
 Result<std::vector<Record>> read_records(const std::string& file, const ModelConfig& config, const StageBuckets& stage) {
   auto intake = Intake::open(
-      {.files = {file}, .records = {.vocab = config.vocab, .types = ModelConfig::types}, .stage = stage.stage, .buckets = stage.buckets});
+      {.files = {file},
+       .lines = {.records = {.vocab = config.vocab, .types = ModelConfig::types}, .stage = stage.stage, .buckets = stage.buckets}});
   if (!intake) {
     return std::move(intake).error();
   }

@@ -66,14 +66,16 @@ Result<Inputs> open_inputs(const InputOptions& options, const Stop& stop, std::s
   if (!stage) {
     return std::move(stage).error();
   }
-  auto intake = Intake::open(
-      {.files = options.files,
-       .max_line = options.max_line,
-       .records = {.vocab = checkpoints[0].config().vocab, .types = ModelConfig::types, .keep = options.keep, .labels = options.labels},
-       .stage = stage->stage,
-       .buckets = stage->buckets,
-       .threads = std::min(threads, kMostParsing),
-       .wake_fd = stop.fd()});
+  auto intake = Intake::open({.files = options.files,
+                              .lines = {.max_line = options.max_line,
+                                        .records = {.vocab = checkpoints[0].config().vocab,
+                                                    .types = ModelConfig::types,
+                                                    .keep = options.keep,
+                                                    .labels = options.labels},
+                                        .stage = stage->stage,
+                                        .buckets = stage->buckets},
+                              .threads = std::min(threads, kMostParsing),
+                              .wake_fd = stop.fd()});
   if (!intake) {
     return std::move(intake).error();
   }

@@ -61,6 +61,10 @@ class Table {
     const std::size_t count = numbers.size();
     return {0, std::move(numbers), 10 * count, count, {}, false};
   }
+  [[nodiscard]] bool push(std::vector<std::uint64_t> numbers) {
+    Work one = work(std::move(numbers));
+    return dispatcher->push({&one, 1});
+  }
   [[nodiscard]] Work pull(std::size_t lane) {
     Work work;
     REQUIRE(dispatcher->pull(lane, work) == Next::work);
@@ -87,8 +91,8 @@ using Numbers = std::vector<std::uint64_t>;
 
 TEST_CASE("lanes take what was pushed, in its order") {
   Table table(Lanes{{0}, {0}});
-  REQUIRE(table.dispatcher->push(Table::work({0, 1})));
-  REQUIRE(table.dispatcher->push(Table::work({2})));
+  REQUIRE(table.push({0, 1}));
+  REQUIRE(table.push({2}));
   const Work first = table.pull(0);
   const Work second = table.pull(1);
   CHECK(first.numbers == Numbers{0, 1});
@@ -110,7 +114,7 @@ TEST_CASE("lanes take what was pushed, in its order") {
 TEST_CASE("a device with a large target takes several units at once, no more than a bucket holds") {
   Table table(Lanes{{0}}, 100000);
   for (std::uint64_t unit = 0; unit < 100; ++unit) {
-    REQUIRE(table.dispatcher->push(Table::work({4 * unit, 4 * unit + 1, 4 * unit + 2, 4 * unit + 3})));
+    REQUIRE(table.push({4 * unit, 4 * unit + 1, 4 * unit + 2, 4 * unit + 3}));
   }
   std::uint64_t next = 0;
   std::size_t largest = 0;
@@ -135,7 +139,7 @@ TEST_CASE("push waits while enough is waiting, until half of it is taken, or the
   Table table(Lanes{{0}}, 100);
   std::atomic<int> pushed = 0;
   std::thread reader([&] {
-    while (table.dispatcher->push(Table::work({static_cast<std::uint64_t>(pushed)}))) {
+    while (table.push({static_cast<std::uint64_t>(pushed)})) {
       ++pushed;
     }
   });
@@ -178,8 +182,8 @@ TEST_CASE("push waits while enough is waiting, until half of it is taken, or the
 
 TEST_CASE("close with drop leaves only what is under way") {
   Table table(Lanes{{0}, {1}});
-  REQUIRE(table.dispatcher->push(Table::work({0})));
-  REQUIRE(table.dispatcher->push(Table::work({1})));
+  REQUIRE(table.push({0}));
+  REQUIRE(table.push({1}));
   const Work work = table.pull(0);
   table.dispatcher->close(true);
   Work none;
@@ -194,7 +198,7 @@ TEST_CASE("close with drop leaves only what is under way") {
 TEST_CASE("what has failed goes before what is new, to another device, and keeps its number") {
   Table table(Lanes{{0}, {1}});
   for (std::uint64_t i = 0; i < 4; ++i) {
-    REQUIRE(table.dispatcher->push(Table::work({i})));
+    REQUIRE(table.push({i}));
   }
   const Work first = table.pull(0);
   CHECK(table.fail(0, first, 0).empty());
@@ -214,7 +218,7 @@ TEST_CASE("what has failed goes before what is new, to another device, and keeps
 
 TEST_CASE("a batch that fails on two devices comes back in halves") {
   Table table(Lanes{{0}, {1}});
-  REQUIRE(table.dispatcher->push(Table::work({0, 1, 2, 3, 4})));
+  REQUIRE(table.push({0, 1, 2, 3, 4}));
   CHECK(table.fail(0, table.pull(0), 0).empty());
   CHECK(table.fail(1, table.pull(1), 1).empty());
   const Work one = table.pull(0);
@@ -227,7 +231,7 @@ TEST_CASE("a batch that fails on two devices comes back in halves") {
 
 TEST_CASE("one suspect at a time, and other work beside it", "[threads]") {
   Table table(Lanes{{0}, {1}, {2}});
-  REQUIRE(table.dispatcher->push(Table::work({0, 1})));
+  REQUIRE(table.push({0, 1}));
   CHECK(table.fail(2, table.pull(2), 2, true).empty());
   REQUIRE(table.notices.size() == 1);
   CHECK(table.notices[0] == "fake:2 is retired: device: it broke; 2 devices go on");
@@ -238,7 +242,7 @@ TEST_CASE("one suspect at a time, and other work beside it", "[threads]") {
   const Work first = table.pull(0);
   CHECK(first.suspect);
   CHECK(first.numbers == Numbers{0});
-  REQUIRE(table.dispatcher->push(Table::work({7})));
+  REQUIRE(table.push({7}));
   CHECK(table.pull(1).numbers == Numbers{7});  // the other suspect waits
   Work second;
   std::atomic<bool> pulled = false;
@@ -255,8 +259,8 @@ TEST_CASE("one suspect at a time, and other work beside it", "[threads]") {
 
 TEST_CASE("an ensemble's lanes are mended when a device of theirs is lost, and take what failed there") {
   Table table(Lanes{{0, 1}, {1, 2}, {2, 0}});
-  REQUIRE(table.dispatcher->push(Table::work({0})));
-  REQUIRE(table.dispatcher->push(Table::work({1})));
+  REQUIRE(table.push({0}));
+  REQUIRE(table.push({1}));
   CHECK(table.fail(0, table.pull(0), 1, true).empty());
   Work none;
   CHECK(table.dispatcher->pull(0, none) == Next::repair);
@@ -276,7 +280,7 @@ TEST_CASE("an ensemble's lanes are mended when a device of theirs is lost, and t
 
 TEST_CASE("a batch that fails where every lane uses the device is not stuck") {
   Table table(Lanes{{0, 1}, {1, 0}});
-  REQUIRE(table.dispatcher->push(Table::work({0})));
+  REQUIRE(table.push({0}));
   CHECK(table.fail(0, table.pull(0), 0).empty());
   const Work again = table.pull(0);
   CHECK(again.numbers == Numbers{0});
@@ -285,7 +289,7 @@ TEST_CASE("a batch that fails where every lane uses the device is not stuck") {
 
 TEST_CASE("a lane over one device twice counts its batches once") {
   Table table(Lanes{{0, 0}});
-  REQUIRE(table.dispatcher->push(Table::work({0, 1})));
+  REQUIRE(table.push({0, 1}));
   table.scored(0, table.pull(0));
   CHECK(table.dispatcher->stats()[0].batches == 1);
   CHECK(table.dispatcher->stats()[0].records == 2);
@@ -294,10 +298,10 @@ TEST_CASE("a lane over one device twice counts its batches once") {
 
 TEST_CASE("when the last lane leaves with something to do, the run is lost and the reader is told", "[threads]") {
   Table table(Lanes{{0}}, 10);
-  REQUIRE(table.dispatcher->push(Table::work({0})));
-  REQUIRE(table.dispatcher->push(Table::work({1})));
+  REQUIRE(table.push({0}));
+  REQUIRE(table.push({1}));
   std::thread reader([&] {
-    while (table.dispatcher->push(Table::work({2}))) {  // until nobody will take it
+    while (table.push({2})) {  // until nobody will take it
     }
   });
   const Work work = table.pull(0);
@@ -315,8 +319,8 @@ TEST_CASE("when the last lane leaves with something to do, the run is lost and t
 
 TEST_CASE("a device whose batches fail in a row while others score them is retired, and its lane leaves") {
   Table table(Lanes{{0}, {1}});
-  REQUIRE(table.dispatcher->push(Table::work({0})));
-  REQUIRE(table.dispatcher->push(Table::work({1})));
+  REQUIRE(table.push({0}));
+  REQUIRE(table.push({1}));
   CHECK(table.fail(0, table.pull(0), 0).empty());
   CHECK(table.fail(0, table.pull(0), 0).empty());
   table.scored(1, table.pull(1));

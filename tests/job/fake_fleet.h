@@ -176,9 +176,9 @@ inline FakeDone run_job(Fleet& fleet, const StageBuckets& stage, const std::stri
   Stop stop;
   IntakeOptions in;
   in.files = {path};
-  in.records.vocab = kFakeVocab;
-  in.stage = stage.stage;
-  in.buckets = stage.buckets;
+  in.lines.records.vocab = kFakeVocab;
+  in.lines.stage = stage.stage;
+  in.lines.buckets = stage.buckets;
   in.wake_fd = stop.fd();
   auto intake = Intake::open(std::move(in));
   REQUIRE(intake);

@@ -29,10 +29,10 @@ struct Given {
 
 IntakeOptions options_of(std::vector<std::string> files, std::size_t threads) {
   return {.files = std::move(files),
-          .max_line = kLongestLine,
-          .records = {.vocab = 1000, .keep = true},
-          .stage = "1",
-          .buckets = {{8192, 1, 64}, {100'000, 1, 64}},
+          .lines = {.max_line = kLongestLine,
+                    .records = {.vocab = 1000, .keep = true},
+                    .stage = "1",
+                    .buckets = {{8192, 1, 64}, {100'000, 1, 64}}},
           .threads = threads};
 }
 
@@ -92,7 +92,7 @@ std::vector<Given> all_of(Intake& intake) {
 std::vector<Given> expected_of(const std::vector<std::string>& files) {
   std::vector<Given> given;
   const auto options = options_of(files, 1);
-  RecordParser parser(options.records);
+  RecordParser parser(options.lines.records);
   for (std::size_t file = 0; file < files.size(); ++file) {
     auto reader = LineReader::open(files[file], kLongestLine);
     REQUIRE(reader);
@@ -106,7 +106,7 @@ std::vector<Given> expected_of(const std::vector<std::string>& files) {
       }
       one.error = parser.parse_by_events(line.text, one.record);
       if (!one.error && one.record.ids.size() > 100'000) {
-        one.error = record_error(no_bucket(options.stage, one.record.ids.size(), 1, 1));
+        one.error = record_error(no_bucket(options.lines.stage, one.record.ids.size(), 1, 1));
       }
     }
   }

@@ -4,14 +4,28 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace kime {
 
-/// The types of questions, in the order of their numbers.
+/// The types of question, by the numbers that records and batches carry.
+enum class QuestionType : std::uint8_t { choice = 0, score = 1, noul = 2 };
+
+/// Their names, in the order of their numbers.
 inline constexpr std::array<std::string_view, 3> kTypeNames = {"choice", "score", "noul"};
+
+/// The level that a `score` expects, from the probabilities of all levels: the sum of i p_i.
+[[nodiscard]] inline double expected_level(std::span<const double> probabilities) {
+  double level = 0;
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    level += static_cast<double>(i) * probabilities[i];
+  }
+  return level;
+}
 
 /// The level of a `score`: the nearest, halves up.
 [[nodiscard]] inline double nearest_level(double score) {

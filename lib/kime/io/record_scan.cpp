@@ -16,7 +16,7 @@ enum Seen : unsigned { kIds = 1, kMarkers = 2, kType = 4, kId = 8 };
 
 // The scanner takes any escape of four digits, nlohmann's parser not a surrogate alone.
 bool plain(std::string_view value) {
-  return value.find('\\') == std::string_view::npos || value.find("\\u") == std::string_view::npos;
+  return value.find("\\u") == std::string_view::npos;
 }
 
 std::optional<std::uint8_t> type_of(std::string_view value) {

@@ -38,9 +38,9 @@ Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage
   const double cpu_begin = cpu_seconds();
   do {
     auto intake = Intake::open({.files = {file},
-                                .records = {.vocab = std::numeric_limits<std::uint32_t>::max(), .types = ModelConfig::types},
-                                .stage = stage.stage,
-                                .buckets = stage.buckets,
+                                .lines = {.records = {.vocab = std::numeric_limits<std::uint32_t>::max(), .types = ModelConfig::types},
+                                          .stage = stage.stage,
+                                          .buckets = stage.buckets},
                                 .threads = lanes});
     if (!intake) {
       return std::move(intake).error();

@@ -54,17 +54,14 @@ double Dispatcher::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-bool Dispatcher::push(Work work) {
-  return push(std::span(&work, 1));
-}
-
 bool Dispatcher::push(std::span<Work> works) {
   std::size_t untold = 0;
   std::unique_lock lock(mutex_);
   for (Work& work : works) {
     if (full_ && !aborted_) {
-      tell(lock, untold);
-      untold = 0;
+      lock.unlock();
+      tell(std::exchange(untold, 0));
+      lock.lock();
       room_.wait(lock, [this] { return aborted_ || !full_; });
     }
     if (aborted_ || stopped()) {
@@ -76,19 +73,18 @@ bool Dispatcher::push(std::span<Work> works) {
     waiting_.push_back(std::move(work));
     ++untold;
   }
-  tell(lock, untold);
+  lock.unlock();
+  tell(untold);
   return true;
 }
 
 // Wakes lanes for so many batches; without the mutex, which they take.
-void Dispatcher::tell(std::unique_lock<std::mutex>& lock, std::size_t batches) {
-  lock.unlock();
+void Dispatcher::tell(std::size_t batches) {
   if (batches == 1 && stats_.size() == 1) {  // with one device nobody ever leaves a batch to others
     work_.notify_one();
   } else if (batches > 0) {
     work_.notify_all();
   }
-  lock.lock();
 }
 
 void Dispatcher::close(bool drop) {

@@ -38,7 +38,6 @@ class Dispatcher {
   /// Hands on batches, once there is room; false when nobody will take them all. Once the run is stopped it waits for the next batch to be
   /// taken at most.
   bool push(std::span<Work> works);
-  bool push(Work work);
   /// No more will come; `drop`: what nobody has taken yet is dropped.
   void close(bool drop);
   /// Nobody need score any more: what waits is dropped.
@@ -81,7 +80,7 @@ class Dispatcher {
   [[nodiscard]] bool finished() const { return closed_ && waiting_.empty() && again_.empty() && in_flight_ == 0; }
   void retire(std::size_t device, const std::string& why);
   void changed();
-  void tell(std::unique_lock<std::mutex>& lock, std::size_t batches);
+  void tell(std::size_t batches);
 
   std::span<const Bucket> buckets_;
   Hooks hooks_;
@@ -98,8 +97,8 @@ class Dispatcher {
   std::deque<Work> waiting_;
   std::deque<Work> again_;
   std::size_t waiting_tokens_ = 0;
-  bool full_ =
-      false;  ///< It was, and half of what waited is still there: a reader that woke for each batch would cost more than it brings.
+  /// It was, and more than half still waits: a reader that woke for each batch would cost more than it brings.
+  bool full_ = false;
   std::uint64_t batches_ = 0;
   std::size_t in_flight_ = 0;
   std::size_t working_lanes_ = 0;

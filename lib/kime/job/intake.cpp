@@ -7,11 +7,7 @@
 
 namespace kime {
 
-Intake::Intake(IntakeOptions options)
-    : options_(std::move(options)),
-      pool_(std::make_unique<ParsePool>(
-          LineRules{.max_line = options_.max_line, .records = options_.records, .stage = options_.stage, .buckets = options_.buckets},
-          options_.threads)) {
+Intake::Intake(IntakeOptions options) : options_(std::move(options)), pool_(std::make_unique<ParsePool>(options_.lines, options_.threads)) {
 }
 
 Result<Intake> Intake::open(IntakeOptions options) {
@@ -19,7 +15,7 @@ Result<Intake> Intake::open(IntakeOptions options) {
     options.files.emplace_back("-");
   }
   Intake intake(std::move(options));
-  auto readers = open_all(intake.options_.files, intake.options_.max_line, intake.options_.wake_fd);
+  auto readers = open_all(intake.options_.files, intake.options_.lines.max_line, intake.options_.wake_fd);
   if (!readers) {
     return std::move(readers).error();
   }

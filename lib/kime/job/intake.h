@@ -22,12 +22,9 @@ namespace kime {
 
 struct IntakeOptions {
   std::vector<std::string> files;  ///< "-" is standard input; none at all is standard input too.
-  std::size_t max_line = kDefaultMaxLine;
-  RecordParserOptions records;
-  std::string stage;            ///< For messages.
-  std::vector<Bucket> buckets;  ///< A record that none of them holds is that record's error.
-  std::size_t threads = 1;      ///< That parse, the caller's among them; others start once they have work.
-  int wake_fd = -1;             ///< Readable: stop waiting for input.
+  LineRules lines;
+  std::size_t threads = 1;  ///< That parse, the caller's among them; others start once they have work.
+  int wake_fd = -1;         ///< Readable: stop waiting for input.
 };
 
 /// For one thread, whatever others it has parse. Reads some lines ahead of the records that it gives, never waiting for them while it has

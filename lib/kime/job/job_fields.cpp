@@ -130,16 +130,16 @@ bool of_several_classes(const JobFields& job) {
 
 JobFields option_fields(const ScoreOptions& options, const IntakeOptions& intake, std::size_t models, const std::optional<Shard>& shard) {
   std::string buckets;
-  for (const Bucket& bucket : intake.buckets) {
+  for (const Bucket& bucket : intake.lines.buckets) {
     fmt::format_to(std::back_inserter(buckets), "{} {} {}\n", bucket.tokens, bucket.seqs, bucket.markers);
   }
   const Shard part = shard.value_or(Shard());
   JobFields fields{{"arithmetic number", std::to_string(kArithmetic)},
                    {"--emit", std::string(name_of(options.emit))},
                    {"--on-error", std::string(name_of(options.on_error))},
-                   {"--keep", intake.records.keep ? "given" : "not given"},
-                   {"--max-line", std::to_string(intake.max_line)},
-                   {"--stage", intake.stage},
+                   {"--keep", intake.lines.records.keep ? "given" : "not given"},
+                   {"--max-line", std::to_string(intake.lines.max_line)},
+                   {"--stage", intake.lines.stage},
                    {"--buckets, digest", digest_of(buckets)},
                    {"--shard", fmt::format("{}/{}", part.index, part.count)}};
   if (models > 1) {

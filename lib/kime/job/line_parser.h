@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "kime/batch/bucket.h"
+#include "kime/io/line_reader.h"
 #include "kime/io/record_parser.h"
 
 namespace kime {
 
 /// What lines are held against.
 struct LineRules {
-  std::size_t max_line = 0;  ///< Bytes; for messages.
+  std::size_t max_line = kDefaultMaxLine;  ///< Bytes; a longer one is that record's error.
   RecordParserOptions records{};
   std::string stage;              ///< For messages.
   std::vector<Bucket> buckets{};  ///< A record that none of them holds is that record's error.

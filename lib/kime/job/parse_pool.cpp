@@ -50,8 +50,7 @@ ParsePool::~ParsePool() {
 }
 
 void ParsePool::push(std::unique_ptr<LineChunk>& chunk) {
-  auto job = std::make_unique<Job>();
-  job->chunk = std::exchange(chunk, nullptr);
+  Job job{.chunk = std::exchange(chunk, nullptr)};
   if (spare_.empty()) {
     chunk = std::make_unique<LineChunk>();
   } else {
@@ -75,27 +74,27 @@ void ParsePool::push(std::unique_ptr<LineChunk>& chunk) {
 
 void ParsePool::pop(std::unique_ptr<LineChunk>& chunk) {
   std::unique_lock lock(mutex_);
-  while (chunks_.front()->state != Job::State::done) {
+  while (chunks_.front().state != Job::State::done) {
     Job* job = take();
     if (job == nullptr) {
-      done_.wait(lock, [this] { return chunks_.front()->state == Job::State::done; });
+      done_.wait(lock, [this] { return chunks_.front().state == Job::State::done; });
       break;
     }
     parse(*job, parser_, lock);
   }
-  const auto job = std::move(chunks_.front());
+  auto empty = std::exchange(chunk, std::move(chunks_.front().chunk));
   chunks_.pop_front();
   lock.unlock();
-  spare_.push_back(std::exchange(chunk, std::move(job->chunk)));
+  spare_.push_back(std::move(empty));
 }
 
 ParsePool::Job* ParsePool::take() {
-  const auto waiting = std::ranges::find(chunks_, Job::State::waiting, [](const auto& job) { return job->state; });
+  const auto waiting = std::ranges::find(chunks_, Job::State::waiting, &Job::state);
   if (waiting == chunks_.end()) {
     return nullptr;
   }
-  (*waiting)->state = Job::State::taken;
-  return waiting->get();
+  waiting->state = Job::State::taken;
+  return &*waiting;
 }
 
 void ParsePool::parse(Job& job, LineParser& parser, std::unique_lock<std::mutex>& lock) {
@@ -115,7 +114,7 @@ void ParsePool::help() {
       return;
     }
     parse(*job, parser, lock);
-    if (job == chunks_.front().get()) {
+    if (job == &chunks_.front()) {
       done_.notify_one();
     }
   }

@@ -90,7 +90,7 @@ class ParsePool {
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable done_;
-  std::deque<std::unique_ptr<Job>> chunks_;  ///< Changed by the caller alone, with the mutex; what is in a job by who has taken it.
+  std::deque<Job> chunks_;  ///< Changed by the caller alone, with the mutex; what is in a job by who has taken it.
   bool ended_ = false;
   std::vector<std::thread> helpers_;
 };

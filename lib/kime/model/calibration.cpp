@@ -77,15 +77,10 @@ Answer answer(QuestionType type, std::span<const double> probabilities) {
       result.value = static_cast<double>(best - probabilities.begin());
       result.confidence = concentration(probabilities);
       break;
-    case QuestionType::score: {
-      double sum = 0;
-      for (std::size_t i = 0; i < probabilities.size(); ++i) {
-        sum += static_cast<double>(i) * probabilities[i];
-      }
-      result.value = sum;
+    case QuestionType::score:
+      result.value = expected_level(probabilities);
       result.confidence = concentration(probabilities);
       break;
-    }
     case QuestionType::noul:
       result.confidence = 1;
       if (probabilities.size() > 1) {

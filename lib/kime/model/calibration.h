@@ -3,14 +3,12 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 
-namespace kime {
+#include "kime/base/answers.h"
 
-/// The types of question, by the numbers that records and batches carry.
-enum class QuestionType : std::uint8_t { choice = 0, score = 1, noul = 2 };
+namespace kime {
 
 /// The checkpoint's temperatures, each already a finite number clamped to [0.5, 5].
 struct Calibration {

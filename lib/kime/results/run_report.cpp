@@ -12,7 +12,6 @@
 namespace kime {
 namespace {
 
-constexpr std::size_t kScoreType = 1;
 constexpr double kBinsPerDoubling = 8;
 constexpr std::size_t kMostMessage = 500;  // bytes
 
@@ -24,15 +23,6 @@ std::optional<double> single(const ScoreView& line, ScoreField field) {
 
 Numbers options_of(const ScoreView& line) {
   return line.has(ScoreField::probs) ? line.of(ScoreField::probs) : line.of(ScoreField::logits);
-}
-
-// The level that a `score` expects.
-double expected_level(Numbers probs) {
-  double level = 0;
-  for (std::size_t i = 0; i < probs.size(); ++i) {
-    level += static_cast<double>(i) * probs[i];
-  }
-  return level;
 }
 
 // The option that the line's answer settles on, as `kime score --labels` has it; without an answer what its probabilities say, or the best
@@ -47,7 +37,7 @@ std::optional<double> best_option(const ScoreView& line, std::size_t type) {
   if (const auto choice = single(line, ScoreField::choice)) {
     return choice;
   }
-  if (const Numbers probs = line.of(ScoreField::probs); type == kScoreType && !probs.empty()) {
+  if (const Numbers probs = line.of(ScoreField::probs); type == static_cast<std::size_t>(QuestionType::score) && !probs.empty()) {
     return nearest_level(expected_level(probs));
   }
   const Numbers options = options_of(line);

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "kime/base/answers.h"
 #include "kime/results/growing_histogram.h"
 #include "kime/results/record_stream.h"
 #include "kime/results/score_block.h"
@@ -52,7 +53,8 @@ struct TypeReport {
 /// Bounded memory, whatever the number of records. Types are those of records; without records those that the answers show.
 struct RunReport {
   static constexpr std::size_t kTypes = 4;  ///< The last one: not known.
-  static constexpr std::array<std::string_view, kTypes> kTypeNames = {"choice", "score", "noul", "type not known"};
+  static constexpr std::array<std::string_view, kTypes> kTypeNames = {kime::kTypeNames[0], kime::kTypeNames[1], kime::kTypeNames[2],
+                                                                      "type not known"};
   static constexpr std::size_t kMostKinds = 50;
   struct ErrorKind {
     std::uint64_t count = 0;
