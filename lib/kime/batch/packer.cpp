@@ -12,9 +12,27 @@ namespace {
 constexpr double kWorthSplitting = 8;
 /// What a full batch pays for being uneven, as a share of the fixed cost: decides between equally cheap packings, never between others.
 constexpr double kUnevenness = 1e-6;
+/// Without padding, records leave their order only where that saves more than this share of a window's cost.
+constexpr double kWorthSorting = 0.01;
+
+/// The tokens that a part needs for a batch to be cheaper in two parts, where each has as many and the batch as many over `target`; none,
+/// if a batch cannot grow too large for that. Two parts cost `fixed` more, and `spill` less for each token that either has and that the
+/// whole has over the target, as long as padding does not come into it.
+double worth_parting(const CostModel& cost) {
+  const double tokens = cost.spill > 0 ? cost.fixed / cost.spill : std::numeric_limits<double>::infinity();
+  return !cost.padded && tokens < static_cast<double>(cost.target) ? tokens : std::numeric_limits<double>::infinity();
+}
+
+/// What any packing of `tokens` costs at least.
+double least_cost(double tokens, const CostModel& cost) {
+  const auto target = static_cast<double>(cost.target);
+  const auto of = [&](double batches) { return tokens + batches * cost.fixed + cost.spill * std::max(0.0, tokens - batches * target); };
+  const double full = std::floor(tokens / target);
+  return std::min({of(1), of(std::max(full, 1.0)), of(full + 1)});
+}
 
 /// The cheapest cuts of `window` taken in `order`. A batch that grows can only move on to a later bucket, so one scan over the table
-/// serves all the batches that end at one record.
+/// serves all the batches that end at one record; it ends at the first batch that is cheaper in two parts, as all longer ones are.
 void cut(std::span<const RecordSize> window, std::span<const std::uint32_t> order, std::span<const Bucket> buckets, const CostModel& cost,
          PackingCuts& out) {
   const std::size_t count = order.size();
@@ -23,6 +41,7 @@ void cut(std::span<const RecordSize> window, std::span<const std::uint32_t> orde
   out.cost[0] = 0;
   const auto target = static_cast<double>(cost.target);
   const double uneven = kUnevenness * cost.fixed / (target * target);
+  const double part = worth_parting(cost);
   out.sizes.resize(count);
   std::ranges::transform(order, out.sizes.begin(), [window](std::uint32_t i) { return window[i]; });
   // What the inner loop reads and keeps lies in locals and in one row: it takes most of a reader's time where scores cost little.
@@ -33,6 +52,7 @@ void cut(std::span<const RecordSize> window, std::span<const std::uint32_t> orde
     std::size_t markers = 0;
     double least = std::numeric_limits<double>::infinity();
     std::size_t from = 0;
+    double most = std::numeric_limits<double>::infinity();  // tokens
     auto bucket = buckets.begin();
     for (std::size_t begin = end; begin-- > 0;) {
       tokens += sizes[begin].tokens;
@@ -45,6 +65,12 @@ void cut(std::span<const RecordSize> window, std::span<const std::uint32_t> orde
         break;
       }
       const auto real = static_cast<double>(tokens);
+      if (real > most) {
+        break;
+      }
+      if (real > part) {  // those so far would be the second part
+        most = std::min(most, std::max(real, target) + part);
+      }
       const double paid = cost.padded && fits ? static_cast<double>(bucket->tokens) : real;
       const double total = costs[begin] + cost.fixed + paid + cost.spill * std::max(0.0, paid - target) + uneven * real * real;
       if (total < least) {
@@ -85,14 +111,18 @@ void pack(std::span<const RecordSize> window, std::span<const Bucket> buckets, c
 
   out.order.resize(count);
   std::iota(out.order.begin(), out.order.end(), 0U);
-  out.by_length = out.order;
-  std::sort(out.by_length.begin(), out.by_length.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return window[a].tokens != window[b].tokens ? window[a].tokens < window[b].tokens : a < b;
-  });
   cut(window, out.order, buckets, model, out.as_they_come);
-  cut(window, out.by_length, buckets, model, out.sorted);
-  const double gain = out.as_they_come.cost[count] - out.sorted.cost[count];
-  const bool sort = cost.padded ? gain >= 0 : gain > cost.fixed * kUnevenness * static_cast<double>(count);
+  const double as_they_come = out.as_they_come.cost[count];
+  const double worth = cost.padded ? 0 : kWorthSorting * as_they_come;
+  bool sort = false;
+  if (cost.padded || as_they_come - least_cost(static_cast<double>(out.tokens), model) > worth) {
+    out.by_length = out.order;
+    std::sort(out.by_length.begin(), out.by_length.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return window[a].tokens != window[b].tokens ? window[a].tokens < window[b].tokens : a < b;
+    });
+    cut(window, out.by_length, buckets, model, out.sorted);
+    sort = as_they_come - out.sorted.cost[count] >= worth;
+  }
   if (sort) {
     std::swap(out.order, out.by_length);
   }

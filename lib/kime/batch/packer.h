@@ -47,12 +47,12 @@ struct Packing {
 };
 
 /// Packs a window: of all ways to cut it, as it comes and sorted by length, the cheapest by the cost model; of equally cheap ones that
-/// with the most even batches. Without padding, like lengths gain nothing, and the order of arrival is kept where it costs no more: the
-/// first records are then the first to be done. A window that would make fewer than `ways` batches is cut finer, so that `ways` streams
-/// all have work, as long as a batch's fixed cost stays under an eighth of its tokens.
+/// with the most even batches. Without padding, like lengths gain little, and the order of arrival is kept unless another saves more than
+/// a hundredth: the first records are then the first to be done. A window that would make fewer than `ways` batches is cut finer, so
+/// that `ways` streams all have work, as long as a batch's fixed cost stays under an eighth of its tokens.
 ///
 /// Every record must fit some bucket by itself; one that does not gets a batch of its own. The same window gives the same packing.
-/// Takes records times the most records that a bucket holds steps.
+/// Takes, with padding, records times the most records that a bucket holds steps; without, times those of about two targets.
 void pack(std::span<const RecordSize> window, std::span<const Bucket> buckets, const CostModel& cost, std::size_t ways, Packing& out);
 
 }  // namespace kime
