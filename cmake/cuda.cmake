@@ -1,7 +1,7 @@
 # The CUDA kernels: kernels/cuda/*.cu become fat binaries, one a file, that are embedded into the library. nvcc is run by commands of our
 # own, not as a language of the project: nothing else is compiled by it, and compilers and sanitizers stay as the presets say.
-# scripts/check-cuda-resources reads the first two of these lists.
 set(KIME_CUDA_ARCHITECTURES 80 86 89 90 100 120)
+set(KIME_CUDA_PTX 80 100)
 set(KIME_CUDA_FLAGS -std=c++20 -fmad=false)
 set(KIME_CUDA_OLDEST 12.4)
 math(EXPR KIME_CUDA_MOST_BYTES "16 * 1024 * 1024")
@@ -38,19 +38,23 @@ function(kime_try_nvcc why version)
   endif()
 endfunction()
 
-# What nvcc is told of architectures: machine code for those of the list that it knows, and PTX of the newest of them.
-function(kime_cuda_architectures known options)
+# What nvcc is told of architectures: PTX of those of KIME_CUDA_PTX, and of it machine code for those of the list that it knows. Kernels ask
+# for nothing that only some have, and compiling to PTX takes twice the time of making one's machine code of it. The newest PTX is
+# embedded too, and `ptx` names it: of it, devices newer than all of these make their own code.
+function(kime_cuda_architectures known ptx options)
   execute_process(COMMAND ${KIME_NVCC} --list-gpu-code OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
-  set(newest "")
   foreach(architecture ${KIME_CUDA_ARCHITECTURES})
     if(said MATCHES "sm_${architecture}[^0-9]")
+      if(architecture IN_LIST KIME_CUDA_PTX OR NOT found)
+        set(from ${architecture})
+      endif()
       list(APPEND found ${architecture})
-      list(APPEND told -gencode arch=compute_${architecture},code=sm_${architecture})
-      set(newest ${architecture})
+      list(APPEND told -gencode arch=compute_${from},code=sm_${architecture})
     endif()
   endforeach()
-  list(APPEND told -gencode arch=compute_${newest},code=compute_${newest})
+  list(APPEND told -gencode arch=compute_${from},code=compute_${from})
   set(${known} ${found} PARENT_SCOPE)
+  set(${ptx} ${from} PARENT_SCOPE)
   set(${options} ${told} PARENT_SCOPE)
 endfunction()
 
@@ -62,10 +66,11 @@ function(kime_embed_kernels target source options)
     get_filename_component(name ${kernel} NAME_WE)
     set(image ${folder}/${name}.fatbin)
     add_custom_command(
-      OUTPUT ${image}
-      COMMAND ${KIME_NVCC} ${KIME_CUDA_FLAGS} ${options} --threads 4 -Xfatbin -compress-all -I${PROJECT_SOURCE_DIR}
+      OUTPUT ${image} ${image}.uses
+      COMMAND ${CMAKE_COMMAND} -DUSES=${image}.uses -P ${PROJECT_SOURCE_DIR}/cmake/cuda_compile.cmake --
+              ${KIME_NVCC} ${KIME_CUDA_FLAGS} ${options} -Xptxas -v -Xfatbin -compress-all -I${PROJECT_SOURCE_DIR}
               -MMD -MF ${image}.d -MT ${image} -fatbin -o ${image} ${kernel}
-      DEPENDS ${kernel}
+      DEPENDS ${kernel} ${PROJECT_SOURCE_DIR}/cmake/cuda_compile.cmake
       DEPFILE ${image}.d
       COMMENT "CUDA kernels of ${name}.cu"
       VERBATIM)
@@ -101,7 +106,7 @@ if(without AND KIME_CUDA STREQUAL "ON")
 elseif(without)
   message(STATUS "No CUDA kernels in this build: ${without}")
 else()
-  kime_cuda_architectures(KIME_CUDA_KNOWN options)
+  kime_cuda_architectures(KIME_CUDA_KNOWN KIME_CUDA_EMBEDDED_PTX options)
   kime_embed_kernels(kime_cuda ${PROJECT_SOURCE_DIR}/lib/kime/backend/cuda/image.cpp "${options}")
   list(JOIN KIME_CUDA_KNOWN ", " spelled)
   message(STATUS "CUDA kernels by nvcc ${KIME_CUDA_VERSION} (${KIME_NVCC}) for compute capability ${spelled} (times ten)")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds the fat binaries that the build made against the kernels' sources.
 
-    check_image.py KIME LIBRARY ARCHITECTURES MOST_BYTES OBJECTS IMAGES    lists are parted by commas
+    check_image.py KIME LIBRARY ARCHITECTURES PTX MOST_BYTES OBJECTS IMAGES    lists are parted by commas
 
-Every kernel that the shim's objects have is in the images for each architecture, and as PTX of the newest; LIBRARY holds the images whole;
+Every kernel that the shim's objects have is in the images for each architecture, and as PTX; LIBRARY holds the images whole;
 they have MOST_BYTES at most; the binary KIME names no CUDA library. Exits 77 where the images are packed in a way that cannot be read here.
 """
 import ctypes
@@ -67,7 +67,7 @@ def registered(objects):
 
 
 def main():
-    kime, library, architectures, most, objects, files = sys.argv[1:]
+    kime, library, architectures, ptx, most, objects, files = sys.argv[1:]
     architectures, objects, files = architectures.split(","), objects.split(","), files.split(",")
     images = []
     for path in files:
@@ -83,7 +83,7 @@ def main():
     if size > int(most):
         wrong.append(f"the images have {size} bytes, {most} are the most")
     wanted = registered([path for path in objects if "/kernels/cuda/" in path])
-    found = {(CUBIN, a): set() for a in architectures} | {(PTX, architectures[-1]): set()}
+    found = {(CUBIN, a): set() for a in architectures} | {(PTX, ptx): set()}
     for kind, architecture, content in (entry for image in images for entry in entries(image)):
         if (kind, architecture) not in found:
             wrong.append(f"an entry of kind {kind} for {architecture} is not asked for")
