@@ -185,7 +185,7 @@ class Long(Case):
 
     def test_many_copies_hold_order_count_and_bytes(self):
         source, want = read(DEMO, "records.jsonl"), golden("demo")
-        copies = 3 if SANITIZED else 25
+        copies = 3 if SANITIZED else 10
         path = self.path("many.jsonl", source * copies)
         ran = kime("score", "-m", DEMO, path, timeout=1200)
         self.assertEqual(ran.returncode, 0, ran.stderr)

@@ -20,7 +20,7 @@ class Progress(Case):
     def setUp(self):
         super().setUp()
         lines = read(DEMO, "records.jsonl").splitlines(keepends=True)
-        self.records = self.path("records.jsonl", b"".join(lines * 4) + b"no JSON\n")
+        self.records = self.path("records.jsonl", b"".join(lines * 2) + b"no JSON\n")
         self.few = self.path("few.jsonl", b"".join(lines[:5]))
 
     def command(self, *args):
@@ -54,7 +54,7 @@ class Progress(Case):
         self.assertGreaterEqual(len(drawn), 4)
         self.assertLessEqual(len(drawn), 10 * seconds + 3)
         *lines, summary = drawn[1:]
-        self.assertRegex(summary, rb"^kime: 1,600 records scored in [^\r\n]*\r\nkime: 1 record failed; [^\r\n]*\r\n$")
+        self.assertRegex(summary, rb"^kime: 800 records scored in [^\r\n]*\r\nkime: 1 record failed; [^\r\n]*\r\n$")
         pattern = rb"^ *\d+ %  \x1b\[32m\[#*-*\]\x1b\[0m  [\d,]+ of (about )?[\d,]+ records  [\d,]+ records/s  [\d,]+ tokens/s(  [\d:]+ left)?(  \x1b\[31m1 error\x1b\[0m)?  (cpu:0|no device) at work$"
         for line in lines:
             self.assertRegex(line, pattern)
@@ -62,7 +62,7 @@ class Progress(Case):
         self.assertEqual(done, sorted(done))
         whole = [int(re.search(rb"of (?:about )?([\d,]+)", line).group(1).replace(b",", b"")) for line in lines if int(line.split()[0]) > 5]
         for estimate in whole:
-            self.assertAlmostEqual(estimate, 1601, delta=160)
+            self.assertAlmostEqual(estimate, 801, delta=80)
 
     def test_it_fits_the_terminal(self):
         told, _ = self.terminal(columns=40)
@@ -95,7 +95,7 @@ class Progress(Case):
         documents = [json.loads(line) for line in ran.stderr.splitlines()]
         self.assertEqual([document["ended"] for document in documents], [False] * (len(documents) - 1) + [True])
         last = documents[-1]
-        self.assertEqual((last["records"], last["errors"], last["records_in_all"], last["records_in_all_exact"]), (1601, 1, 1601, True))
+        self.assertEqual((last["records"], last["errors"], last["records_in_all"], last["records_in_all_exact"]), (801, 1, 801, True))
         self.assertEqual((last["seconds_left"], last["at_work"]), (0, []))
         seconds = [document["seconds"] for document in documents]
         for before, after in zip(seconds, seconds[1:-1]):
@@ -115,7 +115,7 @@ class Progress(Case):
             process.terminate()
         ran = subprocess.run(self.command("-o", out, "-q", "--resume", "--progress", "json"), capture_output=True, check=False)
         last = json.loads(ran.stderr.splitlines()[-1])
-        self.assertEqual((last["records"], last["records_in_all"]), (1601, 1601))
+        self.assertEqual((last["records"], last["records_in_all"]), (801, 801))
 
     def test_no_such_form(self):
         ran = kime("score", self.few, "-m", DEMO, "--progress", "often")
