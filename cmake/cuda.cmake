@@ -43,6 +43,7 @@ endfunction()
 # embedded too, and `ptx` names it: of it, devices newer than all of these make their own code.
 function(kime_cuda_architectures known ptx options)
   execute_process(COMMAND ${KIME_NVCC} --list-gpu-code OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+  set(found "")
   foreach(architecture ${KIME_CUDA_ARCHITECTURES})
     if(said MATCHES "sm_${architecture}[^0-9]")
       if(architecture IN_LIST KIME_CUDA_PTX OR NOT found)
