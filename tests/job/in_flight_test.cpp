@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -114,6 +116,39 @@ TEST_CASE("a stopped ring gives no room, a closed one no more records") {
   std::thread writer([&] { CHECK(ring.wait_ready() == 0); });
   ring.close();
   writer.join();
+}
+
+TEST_CASE("a writer that rests is woken by a full ring and by a closed one alone", "[threads]") {
+  using Clock = std::chrono::steady_clock;
+  InFlight<int> ring(3, 1000);
+  std::vector<std::uint64_t> numbers(3);
+  REQUIRE(ring.acquire(numbers[0]));
+  ring.done(std::span(numbers).first(1));
+
+  const auto rest = Clock::now() + std::chrono::milliseconds(20);
+  CHECK(ring.wait_ready(rest) == 1);
+  CHECK(Clock::now() >= rest);
+
+  const bool by_weight = GENERATE(false, true);
+  const auto long_rest = Clock::now() + std::chrono::hours(1);
+  std::atomic<std::size_t> ready = 0;
+  std::thread full([&] { ready = ring.wait_ready(long_rest); });
+  REQUIRE(ring.acquire(numbers[1]));
+  ring.done(std::span(numbers).subspan(1, 1));
+  CHECK(ready == 0);
+  if (by_weight) {
+    ring.weigh(numbers[1], 1000);
+  } else {
+    REQUIRE(ring.acquire(numbers[2]));
+  }
+  full.join();
+  CHECK(ready == 2);
+
+  ring.release(2);
+  std::thread closed([&] { ready = ring.wait_ready(long_rest); });
+  ring.close();
+  closed.join();
+  CHECK(ready == 0);
 }
 
 TEST_CASE("a pipeline under load keeps order and bounds", "[threads]") {

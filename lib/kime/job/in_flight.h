@@ -2,6 +2,7 @@
 // writer, and puts back in order what streams finish out of order.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ class InFlight {
     }
     number = end_++;
     entries_[number % entries_.size()] = {};
-    full_ = full_ || is_full();
+    fill();
     return true;
   }
 
@@ -44,7 +45,7 @@ class InFlight {
     const std::lock_guard lock(mutex_);
     entries_[number % entries_.size()].weight = weight;
     weight_ += weight;
-    full_ = full_ || is_full();
+    fill();
   }
 
   [[nodiscard]] Slot& slot(std::uint64_t number) { return slots_[number % slots_.size()]; }
@@ -70,9 +71,11 @@ class InFlight {
     return count_ready();
   }
 
-  /// The same, but waits for at least one; 0 when the ring is closed and the first is not ready.
-  [[nodiscard]] std::size_t wait_ready() {
+  /// The same, but waits for at least one; 0 when the ring is closed and the first is not ready. Until `rest` is over it returns only
+  /// where the ring is full or closed, and nothing else wakes the writer: so it takes many at once where they come fast.
+  [[nodiscard]] std::size_t wait_ready(std::chrono::steady_clock::time_point rest = {}) {
     std::unique_lock lock(mutex_);
+    rested_.wait_until(lock, rest, [this] { return closed_ || full_; });
     ready_.wait(lock, [this] { return closed_ || head_done(); });
     return count_ready();
   }
@@ -107,6 +110,7 @@ class InFlight {
       const std::lock_guard lock(mutex_);
       closed_ = true;
     }
+    rested_.notify_all();
     ready_.notify_all();
   }
 
@@ -116,6 +120,13 @@ class InFlight {
     bool done = false;
   };
 
+  // After the ring has changed to hold more.
+  void fill() {
+    if (!full_ && is_full()) {
+      full_ = true;
+      rested_.notify_one();
+    }
+  }
   [[nodiscard]] bool is_full() const { return end_ - first_ == slots_.size() || weight_ >= most_weight_; }
   [[nodiscard]] bool has_slack() const {
     return first_ == end_ || (end_ - first_ <= slots_.size() - (slots_.size() + 7) / 8 && weight_ <= most_weight_ - most_weight_ / 8);
@@ -131,6 +142,7 @@ class InFlight {
 
   std::mutex mutex_;
   std::condition_variable room_;
+  std::condition_variable rested_;
   std::condition_variable ready_;
   std::vector<Slot> slots_;
   std::vector<Entry> entries_;
