@@ -23,7 +23,8 @@ struct NullReport {
   [[nodiscard]] double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-/// Scores `file` with a null device again and again, for `seconds` at least, to /dev/null. Errors: `input`: the file.
+/// Scores `file` with a null device again and again, for `seconds` at least, to /dev/null; a short one many times in each job, as so many
+/// files. Errors: `input`: the file.
 Result<NullReport> bench_null(const std::string& file, const StageBuckets& stage, std::size_t lanes, double seconds);
 
 }  // namespace kime
