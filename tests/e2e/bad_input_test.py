@@ -106,7 +106,7 @@ class Ids(Case):
         self.assertEqual([line["id"] for line in out], [3, 5])
 
     def test_with_several_files_the_file_stands_beside_it(self):
-        first, second = self.path("a.jsonl", jsonl(record())), self.path("b.jsonl", jsonl(record(id="z")) + b"?\n")
+        first, second = self.path('a "1"\n.jsonl', jsonl(record())), self.path("b.jsonl", jsonl(record(id="z")) + b"?\n")
         ran = kime("score", "-m", DEMO, first, second)
         out = lines(ran.stdout)
         self.assertEqual(ran.returncode, 1)

@@ -9,6 +9,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -117,6 +118,33 @@ TEST_CASE("a line of 100 MiB costs no more memory than the limit") {
   CHECK(all(*reader) == Seen{"1!", "2:b", "end"});
   if (!kSanitized) {  // A sanitizer's memory is not that of the reader.
     CHECK(peak() - before < 12 * 1024);
+  }
+}
+
+TEST_CASE("files that have been read to their ends hold no memory") {
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    long size = 0;
+    long pages = 0;
+    file >> size >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  const TempFolder folder;
+  const std::string text = std::string(300'000, 'x') + "\n";
+  const auto packing = GENERATE(0, 1, 2);
+  const std::string path = folder.write("in", packing == 0 ? text : packing == 1 ? gzip(text) : zstd(text));
+  const std::vector<std::string> paths(200, path);
+  auto readers = kime::open_all(paths, kNoLimit);
+  REQUIRE(readers);
+  const long before = resident();
+  const auto size = std::filesystem::file_size(path);
+  for (auto& reader : *readers) {
+    CHECK(all(reader).size() == 2);
+    CHECK(all(reader) == Seen{"end"});
+    CHECK(reader.file_position() == size);
+  }
+  if (!kSanitized) {
+    CHECK(resident() - before < 10'000'000);
   }
 }
 

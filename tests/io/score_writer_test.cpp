@@ -61,7 +61,7 @@ TEST_CASE("what has no answer is null, and without options the confidences are l
 
 TEST_CASE("the line number stands in for an id; file and kept fields follow it") {
   CHECK(scores({"", 17, "", ""}, fields(0, 2), Emit::logits).find(R"({"id":17,"logits")") == 0);
-  CHECK(scores({R"({"a": 1})", 17, "a \"b\".jsonl", R"(,"text":"x","n":1)"}, fields(0, 2), Emit::logits)
+  CHECK(scores({R"({"a": 1})", 17, R"("a \"b\".jsonl")", R"(,"text":"x","n":1)"}, fields(0, 2), Emit::logits)
             .find(R"({"id":{"a": 1},"file":"a \"b\".jsonl","text":"x","n":1,"logits")") == 0);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("an error line says which, where and why") {
   CHECK(error({R"("t-17")", 17, "", ""}, {"batch", "marker 9 is past sequence 0 of 7 tokens", ""}) ==
         R"({"id":"t-17","line":17,"error":{"kind":"batch","message":"marker 9 is past sequence 0 of 7 tokens"}})"
         "\n");
-  CHECK(error({"null", 2, "b.jsonl", R"(,"k":1)"}, {"json", "a \"quote\"\n\x01 and \xff", ""}) ==
+  CHECK(error({"null", 2, R"("b.jsonl")", R"(,"k":1)"}, {"json", "a \"quote\"\n\x01 and \xff", ""}) ==
         "{\"id\":null,\"file\":\"b.jsonl\",\"k\":1,\"line\":2,\"error\":{\"kind\":\"json\",\"message\":\"a \\\"quote\\\"\\n\\u0001 and "
         "\xef\xbf\xbd\"}}\n");
   CHECK(error({"", 5, "", ""}, {"", "", R"({"kind": "encode", "n": [1]})"}) == R"({"id":5,"line":5,"error":{"kind": "encode", "n": [1]}})"
@@ -78,7 +78,7 @@ TEST_CASE("an error line says which, where and why") {
 
 TEST_CASE("every line is JSON, and lines are appended") {
   std::string out;
-  kime::append_scores(out, {"", 1, "\xff.jsonl", ""}, fields(0, 2), Emit::all);
+  kime::append_scores(out, {"", 1, R"("\u00ff.jsonl")", ""}, fields(0, 2), Emit::all);
   kime::append_error(out, {"", 2, "", ""}, {"json", std::string("\x7f\0\x80", 3), ""});
   const auto middle = out.find('\n') + 1;
   CHECK(nlohmann::json::accept(out.substr(0, middle)));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@ struct Given {
   Record record;
   Where where;
   std::optional<RecordError> error;
+  std::string file;  ///< where's, for as long as this lives.
 };
 
 IntakeOptions options_of(std::vector<std::string> files, std::size_t threads) {
@@ -83,6 +85,7 @@ std::vector<Given> all_of(Intake& intake) {
     const double part = intake.part_read().value_or(0);
     CHECK(part >= before);
     before = part;
+    one.file = one.where.file;
     given.push_back(one);
   }
   return given;
@@ -98,7 +101,8 @@ std::vector<Given> expected_of(const std::vector<std::string>& files) {
     REQUIRE(reader);
     for (Line line; *reader->next(line) == LineReader::Next::line;) {
       Given& one = given.emplace_back();
-      one.where = {line.number, files.size() > 1 ? files[file] : std::string_view(), {file, line.after}};
+      one.where = {line.number, {}, {file, line.after}};
+      one.file = files.size() > 1 ? nlohmann::json(files[file]).dump() : "";
       if (line.too_long) {
         one.record.id = "null";
         one.error = too_long_error(kLongestLine);
@@ -117,8 +121,7 @@ std::vector<Given> expected_of(const std::vector<std::string>& files) {
 std::string difference(const std::vector<Given>& a, const std::vector<Given>& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     const std::string what = difference_of(a[i].record, a[i].error, b[i].record, b[i].error);
-    if (!what.empty() || a[i].where.line != b[i].where.line || a[i].where.file != b[i].where.file ||
-        !(a[i].where.after == b[i].where.after)) {
+    if (!what.empty() || a[i].where.line != b[i].where.line || a[i].file != b[i].file || !(a[i].where.after == b[i].where.after)) {
       return fmt::format("record {}: {}, lines {} and {}", i, what, a[i].where.line, b[i].where.line);
     }
   }
@@ -133,7 +136,7 @@ TEST_CASE("records come in order and are the same, whatever number of threads pa
   std::mt19937_64 random(seed);
   const TempFolder folder;
   const std::string text = some_lines(random, 3000);
-  const std::vector<std::string> files = {folder.write("a.jsonl", text), folder.write("empty", ""),
+  const std::vector<std::string> files = {folder.write("a \"\n.jsonl", text), folder.write("empty", ""),
                                           folder.write("b.jsonl.gz", gzip(some_lines(random, 800))), folder.write("one", "{}")};
   const auto expected = expected_of(files);
   for (const std::size_t threads : {1U, 2U, 3U, 8U}) {

@@ -223,6 +223,15 @@ Result<ByteSource::Read> ByteSource::read(std::span<char> out, bool may_wait) {
   return state.at_end ? Read{} : state.read_file(out, may_wait);
 }
 
+void ByteSource::give_back() {
+  State& state = *state_;
+  state.file_bytes = file_position();
+  state.at_end = true;
+  state.held = {};
+  std::vector<char>().swap(state.block);
+  state.unpacker.reset();
+}
+
 Result<ByteSource::Got> ByteSource::skip_to(std::uint64_t offset) {
   State& state = *state_;
   auto known = state.detected(true);
@@ -243,7 +252,7 @@ Result<std::optional<bool>> ByteSource::packed() {
   if (!known) {
     return known.error();
   }
-  return *known == Got::bytes ? std::optional(state_->unpacker != nullptr) : std::nullopt;
+  return *known == Got::bytes ? std::optional(unpacks()) : std::nullopt;
 }
 
 std::uint64_t ByteSource::file_position() const {
@@ -251,7 +260,7 @@ std::uint64_t ByteSource::file_position() const {
 }
 
 bool ByteSource::unpacks() const {
-  return state_->unpacker != nullptr;
+  return state_->compression.value_or(Compression::none) != Compression::none;
 }
 
 int ByteSource::fd() const {

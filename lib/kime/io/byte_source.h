@@ -43,6 +43,9 @@ class ByteSource {
   /// Errors: `input`, naming the file and saying how far it could be read: the file failed, is truncated, or is damaged.
   Result<Read> read(std::span<char> out, bool may_wait);
 
+  /// Gives its buffers back, where nothing more is wanted of it: read() gives the end from now on.
+  void give_back();
+
   /// Goes on at byte `offset` of the text: seeks where nothing is packed, else unpacks up to there, from the start where it is past it.
   /// `stopped` where the wake descriptor became readable first; the place is then anywhere before `offset`.
   /// Errors: those of read(); a pipe that cannot seek; packed text that ends before `offset`.

@@ -47,6 +47,9 @@ Result<LineReader::Next> LineReader::next(Line& line) {
       return *failure_;
     }
     if (ended_) {
+      buffer_.reset();  // a job over many files has them all open
+      capacity_ = 0;
+      source_.give_back();
       return Next::end;
     }
     if (fill(true) == ByteSource::Got::stopped) {

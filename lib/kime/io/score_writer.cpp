@@ -24,7 +24,7 @@ void append_head(std::string& out, const LineHead& head) {
   }
   if (!head.file.empty()) {
     out += R"(,"file":)";
-    append_json_string(out, head.file);
+    out += head.file;
   }
   out += head.kept;
 }

@@ -23,7 +23,7 @@ enum class Emit {
 struct LineHead {
   std::string_view id;     ///< JSON as it stood; empty where the line number stands in.
   std::uint64_t line = 0;  ///< From 1 in its file.
-  std::string_view file;   ///< Empty where there is only one.
+  std::string_view file;   ///< As a JSON string; empty where there is only one.
   std::string_view kept;   ///< Record::kept.
 };
 

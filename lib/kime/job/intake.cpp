@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kime/io/digest.h"
+#include "kime/io/json_text.h"
 
 namespace kime {
 
@@ -21,6 +22,12 @@ Result<Intake> Intake::open(IntakeOptions options) {
   }
   intake.readers_ = *std::move(readers);
   intake.end_ = intake.readers_.size();
+  if (intake.readers_.size() > 1) {
+    intake.names_.resize(intake.readers_.size());
+    for (std::size_t file = 0; file < intake.readers_.size(); ++file) {
+      append_json_string(intake.names_[file], intake.readers_[file].name());
+    }
+  }
   if (auto parts = intake.shard_parts({})) {
     intake.parts_ = *std::move(parts);
   }
@@ -176,9 +183,8 @@ Intake::Next Intake::read_line(Found& found) {
       return Next::stopped;
     }
     if (*got == LineReader::Next::line) {
-      found.where = {.line = found.line.number,
-                     .file = readers_.size() > 1 ? readers_[reading_].name() : std::string_view(),
-                     .after = {reading_, found.line.after}};
+      found.where = {
+          .line = found.line.number, .file = names_.empty() ? std::string_view() : names_[reading_], .after = {reading_, found.line.after}};
       found.position = readers_[reading_].file_position();
       return Next::record;
     }

@@ -77,9 +77,10 @@ class Intake {
   IntakeOptions options_;
   std::unique_ptr<ParsePool> pool_;
   std::vector<LineReader> readers_;
-  std::vector<FilePart> parts_;  ///< Of each input, what belongs to this job; empty where there is one that is no file.
-  std::size_t reading_ = 0;      ///< The input that is read.
-  std::size_t end_ = 0;          ///< Past the last input that is read.
+  std::vector<std::string> names_;  ///< Of the inputs where there are several, as JSON strings: every line of scores carries one.
+  std::vector<FilePart> parts_;     ///< Of each input, what belongs to this job; empty where there is one that is no file.
+  std::size_t reading_ = 0;         ///< The input that is read.
+  std::size_t end_ = 0;             ///< Past the last input that is read.
   std::optional<Error> failure_;
 
   std::unique_ptr<LineChunk> filling_ = std::make_unique<LineChunk>();
