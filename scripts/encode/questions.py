@@ -119,8 +119,30 @@ def ordered(options, order):
     return [options[i] for i in order]
 
 
+def label_of(question, options):
+    """What the record's `label` is, as JSON: the number of the right option, which the question gives by number, by name (a choice's as criteria
+    has it, a score's level, a noul's label), or for noul by true and false. Anything else as a string, which `kime score` counts as none of the
+    options. Nothing where the question has no label."""
+    label = question.get("label")
+    if label is None:
+        return None
+    if question["type"] == "noul":
+        names = [NO, YES]
+        if isinstance(label, str) and label not in names:
+            names = list(labels_of(question))
+    else:
+        names = [text_of(option) for option in question["criteria"]]
+    if isinstance(label, int) and not isinstance(label, bool):
+        number = label
+    else:
+        number = names.index(text_of(label)) if text_of(label) in names else -1
+    if not 0 <= number < options:
+        return json.dumps(text_of(label), ensure_ascii=False)
+    return str(question["option_order"].index(number) if "option_order" in question else number)
+
+
 def rendered(question):
-    """The type of a question, the text that asks it, and its options' texts, in order."""
+    """The type of a question, the text that asks it, its options' texts in order, and its label."""
     if not isinstance(question, dict):
         raise Refused("json", f"it is {kind_of(question)}, not an object")
     for part in (question, question.get("criteria"), question.get("labels")):
@@ -141,4 +163,4 @@ def rendered(question):
         options = noul_options(question, criteria)
     if "option_order" in question:
         options = ordered(options, question["option_order"])
-    return qtype, f"{qtype} question: {text}", options
+    return qtype, f"{qtype} question: {text}", options, label_of(question, len(options))

@@ -71,7 +71,7 @@ class Job:
 
     def __init__(self, origin, line, checkpoint, max_line):
         self.origin = origin
-        self.questions = []  # (name, type, Head), or (name, None, Refused)
+        self.questions = []  # (name, type, label, Head), or (name, None, None, Refused)
         self.state, self.from_left, self.refused = "", False, None
         self.id, self.name = "null", None  # as JSON, and as text that begins the ids of its records
         try:
@@ -113,10 +113,10 @@ class Job:
             try:
                 if not name.strip():
                     raise Refused("json", "its name is empty")
-                qtype, text, options = rendered(question)
-                self.questions.append((name, qtype, make_head(checkpoint, text, options)))
+                qtype, text, options, label = rendered(question)
+                self.questions.append((name, qtype, label, make_head(checkpoint, text, options)))
             except Refused as refused:
-                self.questions.append((name, None, refused))
+                self.questions.append((name, None, None, refused))
 
 
 def too_long(max_line):
@@ -142,7 +142,7 @@ def encode(checkpoint, lines, max_line):
             errors += 1
             out.append(error_line(job.id, job.origin, job.refused))
             continue
-        for name, qtype, head in job.questions:
+        for name, qtype, label, head in job.questions:
             identity = quoted(f"{job.name}/{name}")
             if qtype is None:
                 errors += 1
@@ -150,5 +150,6 @@ def encode(checkpoint, lines, max_line):
                 continue
             records += 1
             ids = sequence(checkpoint, head, job.state, job.from_left)
-            out.append(f'{{"id":{identity},"ids":{str(ids).replace(" ", "")},"markers":{str(head.markers).replace(" ", "")},"qtype":"{qtype}"}}\n')
+            more = "" if label is None else f',"label":{label}'
+            out.append(f'{{"id":{identity},"ids":{str(ids).replace(" ", "")},"markers":{str(head.markers).replace(" ", "")},"qtype":"{qtype}"{more}}}\n')
     return "".join(out), records, errors

@@ -127,6 +127,44 @@ class Identity(EncodeCase):
         self.assertEqual(made[0]["file"], self.path("one\ufffd"))
 
 
+class Labels(EncodeCase):
+    def label(self, **question):
+        (made,) = self.records(stdin=jsonl(request("x", "q", {"instructions": "x", **question})))
+        return made.get("label")
+
+    def test_become_the_number_of_the_option(self):
+        choice = {"type": "choice", "criteria": {"a": "x", "2": None, "c": "y"}}
+        listed = {"type": "choice", "criteria": ["a", True, 7.5, "0"]}
+        score = {"type": "score", "criteria": ["low", "high"]}
+        named = {"type": "noul", "labels": {"true": "angry", "false": "calm"}}
+        for question, label, number in (
+                (choice, "c", 2), (choice, "2", 1), (choice, 2, 2), (choice, 0, 0), (listed, True, 1), (listed, "0", 3), (listed, 7.5, 2),
+                (score, "high", 1), (score, 0, 0), (ASK, True, 1), (ASK, False, 0), (ASK, "true", 1), (ASK, 1, 1),
+                (named, "calm", 0), (named, "angry", 1), (named, True, 1), (named, "false", 0)):
+            self.assertEqual(self.label(**{**question, "label": label}), number, (question, label))
+
+    def test_follow_the_order_in_which_options_are_shown(self):
+        choice = {"type": "choice", "criteria": ["a", "b", "c"], "option_order": [2, 0, 1]}
+        self.assertEqual([self.label(**choice, label=label) for label in ("a", "b", "c", 2)], [1, 2, 0, 0])
+
+    def test_that_name_no_option_are_passed_on_as_what_they_are(self):
+        choice, score = {"type": "choice", "criteria": ["a", "b"]}, {"type": "score", "criteria": ["low", "high"]}
+        for question, label, passed in ((choice, "c", "c"), (choice, 2, "2"), (choice, -1, "-1"), (choice, True, "true"), (score, 1.5, "1.5"), (score, [1], "[1]"),
+                                        (ASK, "maybe", "maybe"), (ASK, 2, "2")):
+            self.assertEqual(self.label(**{**question, "label": label}), passed, (question, label))
+        self.assertIsNone(self.label(**choice, label=None))
+        self.assertIsNone(self.label(**choice))
+
+    def test_are_what_kime_score_counts(self):
+        made = encode(stdin=jsonl(*(request("x", name, {**ASK, "label": label}) for name, label in (("a", True), ("b", "false"), ("c", "?")))))
+        ran = kime("score", "-m", DEMO, "--labels", "--emit", "answer", stdin=made.stdout)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        answers = [line["noul"] >= 0.5 for line in lines(ran.stdout)]
+        right = (answers[0] is True) + (answers[1] is False)
+        self.assertIn(f"kime: noul: {right} of 2 right", ran.stderr.decode())
+        self.assertTrue(ran.stderr.decode().endswith("kime: 1 label is no number of an option\n"), ran.stderr)
+
+
 class BadRequests(EncodeCase):
     def error(self, *args, **more):
         """The one error line of the one bad request."""
