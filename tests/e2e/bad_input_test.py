@@ -113,6 +113,12 @@ class Ids(Case):
         self.assertEqual([(line["id"], line["file"]) for line in out], [(1, first), ("z", second), (None, second)])
         self.assertEqual(out[2]["line"], 2)
 
+    def test_a_files_name_that_is_no_text(self):
+        odd = os.fsdecode(os.fsencode(self.path("a.jsonl", jsonl(record()))) + b"\xff")
+        os.rename(self.path("a.jsonl"), odd)
+        out = lines(kime("score", "-q", "-m", DEMO, odd, self.path("b.jsonl", jsonl(record()))).stdout)
+        self.assertEqual(out[0]["file"], self.path("a.jsonl\ufffd"))
+
 
 class Keep(Case):
     def test_other_fields_pass_byte_for_byte(self):
